@@ -1,5 +1,6 @@
 // What a session's state means for a person, in the words of `tests/projection/README.md`.
 import { isFailure } from "../src/components/ToolCard";
+import { pathsOf, waitsFor } from "../src/state/paths";
 import type {
   BudgetItem,
   CallProgress,
@@ -27,7 +28,9 @@ export function project(state: SessionState) {
 }
 
 function turn(state: SessionState) {
-  const described: Record<string, unknown> = { status: state.status, queued: state.queue.map(({ id }) => id) };
+  const ids = (steers: boolean) => state.queue.filter((queued) => queued.steers === steers).map(({ id }) => id);
+  const described: Record<string, unknown> = { status: state.status, queued: ids(false) };
+  if (ids(true).length > 0) described["steering"] = ids(true);
   if (state.isCompacting) described["compacting"] = true;
   return described;
 }
@@ -50,7 +53,8 @@ function message(item: Item) {
     status: isLive ? "streaming" : (item.partial ?? (item.isError ? "error" : "complete")),
     ...place(item.origin),
   };
-  return [reasoning === "" ? shown : { ...shown, reasoning }];
+  const steered = !isLive && item.isSteer ? { ...shown, steered: true } : shown;
+  return [reasoning === "" ? steered : { ...steered, reasoning }];
 }
 
 function toolCall(item: ToolItem) {
@@ -131,6 +135,7 @@ function plan(view: PlanView | undefined) {
     status: task.status,
     result: task.result ?? null,
     error_code: task.error?.error_code ?? null,
+    ...(pathsOf(task).length > 0 ? { paths: pathsOf(task), waits_for: waitsFor(view, task) } : {}),
   }));
   return [{ plan_id: view.plan_id, status: view.status, tasks, response: view.response || null }];
 }

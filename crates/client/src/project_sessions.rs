@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codelab_protocol::{
-    ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageId,
-    MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail,
-    ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn, Role, SendMessage,
-    SessionEvent, SessionId, UsageReport,
+    ChangeProjectSession, CreateProjectSession, DirectAnswer, ForkSession, MessageAccepted,
+    MessageId, MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn,
+    Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};
@@ -166,6 +166,20 @@ impl Client {
         session: &SessionId,
     ) -> Result<ProjectSession, ClientError> {
         self.act(&format!("/my/chat/{session}/compact")).await
+    }
+
+    /// Makes a session with the history up to and including this message.
+    pub async fn fork_session(
+        &self,
+        session: &SessionId,
+        at_message_id: &MessageId,
+    ) -> Result<ProjectSession, ClientError> {
+        let path = format!("/my/chat/{session}/fork");
+        let body = ForkSession {
+            at_message_id: Some(at_message_id.clone()),
+        };
+        self.json(self.transport.json_request(Method::POST, &path, &body)?)
+            .await
     }
 
     /// What was approved for the rest of the session.

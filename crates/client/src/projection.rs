@@ -70,6 +70,8 @@ pub struct QueuedView {
     pub message_id: MessageId,
     /// Empty where an earlier version queued it.
     pub text: String,
+    /// It waits for the next tool results of the turn that runs, not for its end.
+    pub steers: bool,
 }
 
 /// What an event changed. A front draws this; the details are in the view.
@@ -194,7 +196,7 @@ impl SessionView {
         self.agent.as_ref()
     }
 
-    /// Messages that wait for their turn, oldest first.
+    /// Messages that wait for their turn or steer the one that runs, oldest first.
     pub fn queued(&self) -> &[QueuedView] {
         &self.queued
     }
@@ -285,11 +287,16 @@ impl SessionView {
                 }
             }
             SessionEventBody::MessageQueued(queued) => {
-                let is_known = |known: &QueuedView| known.message_id == queued.message_id;
-                if !self.queued.iter().any(is_known) && self.queued.len() < MAX_QUEUED {
+                let is_full = self.queued.len() >= MAX_QUEUED;
+                let is_known = |known: &&mut QueuedView| known.message_id == queued.message_id;
+                if let Some(known) = self.queued.iter_mut().find(is_known) {
+                    // Its turn ended before it could be told.
+                    known.steers = queued.steers;
+                } else if !is_full {
                     self.queued.push(QueuedView {
                         message_id: queued.message_id.clone(),
                         text: queued.content.clone(),
+                        steers: queued.steers,
                     });
                 }
                 changes.push(SessionChange::MessageQueued {
@@ -385,7 +392,7 @@ impl SessionView {
                 self.timeline
                     .end_proposed(|call| call.origin == created.origin, changes);
             }
-            Role::User if created.origin == TaskOrigin::default() => {
+            Role::User if created.origin == TaskOrigin::default() && !message.steered => {
                 self.result = TurnResult::default();
             }
             Role::User | Role::System | Role::Tool => {}

@@ -16,8 +16,8 @@ use crate::session::Transition;
 use crate::turn::{Reservation, cut, error_data};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{
-    AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, PromptLimits, Purpose,
-    Refusal, Session, orchestrator,
+    AgentSpending, CallerAnswer, Effect, Lane, MessageRecord, ModelCall, ModelCallId, PromptLimits,
+    Purpose, Refusal, Session, orchestrator,
 };
 
 /// How far a session's history is summed up.
@@ -104,6 +104,34 @@ impl Session {
     /// The last plan as it ended, where histories are summed up.
     pub(crate) fn plan_state(&self) -> Option<&str> {
         self.compaction.plan.as_deref()
+    }
+
+    /// How many of these first messages of the session the summary covers; none where it covers
+    /// later ones too, so that it says what they do not.
+    pub(crate) fn covered(&self, messages: &[MessageRecord]) -> Option<usize> {
+        let before = self.compaction.summary.as_ref()?.before;
+        let is_whole = messages.last().is_some_and(|last| last.ord + 1 >= before);
+        let covered = messages.iter().filter(|record| record.ord < before);
+        is_whole.then(|| covered.count())
+    }
+
+    /// Takes over the summary of the messages that were copied so far; returns its text.
+    pub(crate) fn copy_summary(&mut self, original: &Self, covered: u64) -> Option<String> {
+        let summary = original.compaction.summary.clone()?;
+        let text = summary.text.clone();
+        self.compaction.tokens = 0;
+        self.compaction.summary = Some(Summary {
+            before: covered,
+            replaces: summary.replaces.map(|replaced| replaced.min(covered)),
+            ..summary
+        });
+        Some(text)
+    }
+
+    /// The last plan, if the copy is as long as the original.
+    pub(crate) fn copy_plan_state(&mut self, original: &Self, is_whole: bool) {
+        let plan = original.compaction.plan.clone();
+        self.compaction.plan = plan.filter(|_| is_whole);
     }
 
     pub(crate) fn compacting_call(&self) -> Option<ModelCallId> {

@@ -32,6 +32,8 @@ pub enum CallerAnswer {
     Span(EventRange),
     /// The message answered a question of the turn; its events from there on.
     Answered(EventRange),
+    /// The message steers the turn; its events from there on.
+    Steers(EventRange),
     /// The turn has this status, and the input did not change it.
     Now(TurnStatus),
     /// The same input came before; its events.

@@ -2,12 +2,12 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, ApproveMode, AttachedFile, CallId, CallerContext, ClientId,
-    ClientMessageId, Digest, ErrorCode, FileBase, FilePreview, MessageId, ModelFailure,
+    ClientMessageId, Delivery, Digest, ErrorCode, FileBase, FilePreview, MessageId, ModelFailure,
     ModelFailureKind, ModelOutput, Plan, RememberedId, Timestamp,
 };
 use serde_json::{Map, Value};
 
-use crate::{AgentClosed, Lane, ModelCallId, RetriedRequest};
+use crate::{AgentClosed, Fork, Lane, ModelCallId, RetriedRequest};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -173,6 +173,8 @@ pub enum Input {
         drop_queue: bool,
     },
     Reset,
+    /// The first input of a session that begins with the history of another one.
+    Fork(Box<Fork>),
     /// A person wants the history summed up now.
     Compact,
     /// A person takes back what was remembered.
@@ -212,6 +214,8 @@ pub struct UserMessage {
     pub caller: CallerContext,
     /// The state keeps only what they are called; their content goes into the store.
     pub attachments: Vec<AttachedFile>,
+    /// What happens to it while a turn of a project's session runs.
+    pub delivery: Delivery,
 }
 
 /// How a tool call that the server made has ended.

@@ -16,7 +16,7 @@ mod written;
 
 use codelab_protocol::{
     AgentName, CallId, ErrorData, MessageId, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId,
-    TaskOrigin, TaskStatus, Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
+    TaskOrigin, TaskStatus, Timestamp, TurnId, TurnStatus, Usage, WorkflowId, paths_overlap,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,9 @@ pub(crate) enum WorkflowPhase {
         scope: BudgetScope,
         #[serde(default)]
         why: BudgetWhy,
+        /// Of the call that plans: it may have been made before and lost with a server.
+        #[serde(default)]
+        attempt: u32,
     },
     /// The budget has no room for the next call of the workflow itself before others end.
     AwaitingRoom {
@@ -83,6 +86,9 @@ pub(crate) struct TaskState {
     pub agent: AgentName,
     pub description: String,
     pub depends_on: Vec<TaskId>,
+    /// The files and folders that it will write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     pub estimated_tokens: u64,
     pub estimated_cost_usd: Option<f64>,
     pub state: TaskRun,
@@ -247,8 +253,27 @@ impl Workflow {
         }
     }
 
-    /// The tasks that may start: everything they depend on is done.
+    /// The tasks that may start, in the order of the plan: everything they depend on is done, and no
+    /// task that runs writes the same files. One that waits for files keeps later tasks from them,
+    /// so that its turn comes.
     pub(crate) fn ready(&self) -> Vec<usize> {
+        let mut taken: Vec<&TaskState> = self.tasks.iter().filter(|task| task.is_open()).collect();
+        let mut starts = Vec::new();
+        for index in self.unblocked() {
+            let Some(task) = self.tasks.get(index) else {
+                continue;
+            };
+            let is_free = |other: &&TaskState| !paths_overlap(&task.paths, &other.paths);
+            if taken.iter().all(is_free) {
+                starts.push(index);
+            }
+            taken.push(task);
+        }
+        starts
+    }
+
+    /// The tasks that have not begun and depend on nothing that is not done.
+    fn unblocked(&self) -> Vec<usize> {
         let done = |id: &TaskId| {
             self.tasks
                 .iter()
@@ -287,7 +312,7 @@ impl Workflow {
     pub(crate) fn is_open(&self, task: &TaskId) -> bool {
         self.tasks
             .iter()
-            .any(|known| known.id == *task && matches!(known.state, TaskRun::Open(_)))
+            .any(|known| known.id == *task && known.is_open())
     }
 
     pub(crate) fn has_open_tasks(&self) -> bool {
@@ -317,7 +342,7 @@ impl Workflow {
             | WorkflowPhase::Running
             | WorkflowPhase::Joining { .. } => PlanStatus::Running,
         });
-        Plan {
+        let mut plan = Plan {
             plan_id: self.plan_id.clone(),
             workflow_id: self.workflow_id.clone(),
             status,
@@ -329,7 +354,12 @@ impl Workflow {
                 .all(|task| task.estimated_cost_usd.is_some()),
             requires_approval: self.requires_approval,
             tasks: self.tasks.iter().map(TaskState::shown).collect(),
+        };
+        let waits: Vec<_> = plan.tasks.iter().map(|task| plan.waits_for(task)).collect();
+        for (task, waits_for) in plan.tasks.iter_mut().zip(waits) {
+            task.waits_for = waits_for;
         }
+        plan
     }
 
     pub(crate) fn estimated_cost_usd(&self) -> f64 {
@@ -358,6 +388,10 @@ impl Workflow {
 }
 
 impl TaskState {
+    fn is_open(&self) -> bool {
+        matches!(self.state, TaskRun::Open(_))
+    }
+
     fn status(&self) -> TaskStatus {
         match &self.state {
             TaskRun::Pending => TaskStatus::Pending,
@@ -391,6 +425,8 @@ impl TaskState {
             agent: self.agent.clone(),
             description: self.description.clone(),
             depends_on: self.depends_on.clone(),
+            paths: self.paths.clone(),
+            waits_for: Vec::new(),
             status: self.status(),
             estimated_tokens: self.estimated_tokens,
             estimated_cost_usd: self.estimated_cost_usd,
@@ -420,6 +456,7 @@ impl TaskState {
             agent: self.agent.as_str().to_owned(),
             description: self.description.clone(),
             depends_on: self.depends_on.clone(),
+            paths: self.paths.clone(),
             estimated_tokens: self.estimated_tokens,
         }
     }

@@ -1,22 +1,26 @@
 //! A session's whole state, and the one way to change it.
 
+mod fork;
 mod messages;
 mod parts;
 mod remembered;
 mod retry;
+mod steer;
 mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId,
-    SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, Message,
+    MessageId, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
+pub use self::fork::Fork;
 pub(crate) use self::parts::{MessageSize, QueuedMessage};
 pub use self::retry::{EndedTurn, RetriedRequest};
+pub(crate) use self::steer::ToldMessage;
 pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
@@ -42,6 +46,9 @@ pub struct Session {
     pub(crate) requested: bool,
     pub(crate) turn: Option<Turn>,
     pub(crate) queue: VecDeque<QueuedMessage>,
+    /// Messages for the turn that runs: its next model step hears them. Empty without a turn.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) steers: VecDeque<QueuedMessage>,
     pub(crate) last_turn: u64,
     pub(crate) last_seq: u64,
     pub(crate) message_count: u64,
@@ -88,6 +95,9 @@ pub struct Session {
     /// The last turn that was run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried: Option<retry::RetriedTurn>,
+    /// The session whose history this one began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked_from: Option<ForkedFrom>,
 }
 
 impl Session {
@@ -102,6 +112,7 @@ impl Session {
             requested: false,
             turn: None,
             queue: VecDeque::new(),
+            steers: VecDeque::new(),
             last_turn: 0,
             last_seq: 0,
             message_count: 0,
@@ -126,6 +137,7 @@ impl Session {
             approve: ApproveMode::default(),
             ended: None,
             retried: None,
+            forked_from: None,
         }
     }
 
@@ -133,6 +145,7 @@ impl Session {
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
         let waiting = self.waiting_ids();
+        let waited = self.suspended().is_some();
         let space = WorkingSpace::new(std::mem::take(&mut world.space));
         let mut step = Transition {
             session: self,
@@ -237,6 +250,7 @@ impl Session {
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
             Input::Compact => step.compact()?,
+            Input::Fork(fork) => step.fork(*fork),
             Input::Revoke { id, revoked_by } => step.revoke(&id, revoked_by)?,
             Input::ChooseAgent { agent } => {
                 if let Some(agent) = &agent {
@@ -260,7 +274,10 @@ impl Session {
         step.give_room();
         step.advance_workflow();
         step.save_changed_plan(shown);
-        step.settle_workflow();
+        // One that waits for people waits on, whatever is said to it meanwhile.
+        if !waited || !matches!(answer, CallerAnswer::Steers(_)) {
+            step.settle_workflow();
+        }
         step.tell_waiting(&waiting);
         Ok(step.output.finish(answer))
     }

@@ -41,7 +41,7 @@ pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
 
 use crate::plan::Workflow;
 use crate::prompt::without_middle;
-use crate::session::{QueuedMessage, REQUESTED, Transition};
+use crate::session::{QueuedMessage, REQUESTED, ToldMessage, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
     AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout, Session,
@@ -74,6 +74,9 @@ pub struct Turn {
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
     pub(crate) said: Vec<ThreadSize>,
+    /// What steered its plan so far. Tasks that start later are told it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) told: Vec<ToldMessage>,
 }
 
 /// The size of what a thread was told, by the estimate.
@@ -234,6 +237,7 @@ impl Transition<'_, '_> {
             left_out: last_turn.saturating_sub(sent),
             keeps_reasoning: false,
             said: Vec::new(),
+            told: Vec::new(),
         });
         self.view()
             .show_user_message(id, &message, workflow_id.clone());

@@ -136,6 +136,8 @@ pub(crate) const MAX_TITLE_CHARS: usize = 80;
 pub(crate) const MAX_REQUEST_BYTES: usize = MAX_DESCRIPTION_BYTES - CUT_MARK_BYTES;
 /// Bytes of the messages that wait in a session, where there are several.
 pub(crate) const MAX_WAITING_BYTES: usize = 1024 * 1024;
+/// Messages that steer one turn: those that wait, and in a plan those that were told.
+pub(crate) const MAX_STEERS: usize = 20;
 /// Bytes of a request that an agent remembers.
 pub(crate) const MAX_REMEMBERED_REQUEST_BYTES: usize = 4 * 1024;
 /// How long a claimed call is held for its client; a claim renews it.

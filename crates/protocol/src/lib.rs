@@ -79,7 +79,10 @@ pub use model::{
     RawToolCall, Reasoning, ToolSpec, TryModel, UnlistedProvider,
 };
 pub use patch::Patch;
-pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
+pub use plan::{
+    MAX_PATH_BYTES, MAX_TASK_PATHS, Plan, PlanStatus, PlannedTask, Task, TaskPath, TaskStatus,
+    paths_overlap,
+};
 pub use preview::{
     ApprovalPreview, ApproveMode, AskAgain, FileBase, FilePreview, MAX_PREVIEW_BYTES,
     MAX_PREVIEW_TEXT_BYTES, SendPreview, given,
@@ -90,11 +93,12 @@ pub use project::{
 };
 pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
-    ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
-    ExportedSession, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
-    PendingToolCall, PlanDecision, PlanList, ProjectPlan, ProjectPlanList, ProjectSession,
-    ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
-    ProjectUsage, ResultAck, RetryTurn, SendMessage, SessionUsage, UsageReport, UsageTotal,
+    ChangeProjectSession, ClaimCall, CreateProjectSession, Delivery, DirectAnswer, DirectErrorType,
+    ExportedSession, ForkSession, ForkedFrom, MessageAccepted, MessageList, MessageMode,
+    OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectPlan,
+    ProjectPlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck, RetryTurn, SendMessage,
+    SessionUsage, UsageReport, UsageTotal,
 };
 pub use remembered::{Remembered, RememberedCalls, RememberedList, RememberedRevoked};
 pub use reminder::Reminder;

@@ -91,6 +91,9 @@ pub struct Message {
     /// stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retries: Option<MessageId>,
+    /// The user said it to the agents that were at work; it began no turn.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub steered: bool,
     /// The files that the user sent with it, or the image that a tool read.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub attachments: Vec<Attachment>,
@@ -142,6 +145,7 @@ impl Message {
             reason: None,
             error_message: None,
             retries: None,
+            steered: false,
             attachments: Vec::new(),
         }
     }

@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentName, ErrorData, PlanId, TaskId, Usage, WorkflowId};
 
+mod paths;
+
+pub use paths::{MAX_PATH_BYTES, MAX_TASK_PATHS, TaskPath, paths_overlap};
+
 /// A plan as people see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Plan {
@@ -54,6 +58,14 @@ pub struct Task {
     pub agent: AgentName,
     pub description: String,
     pub depends_on: Vec<TaskId>,
+    /// The files and folders that it will write, relative to the workspace. Tasks with a common one
+    /// do not run at once.
+    #[serde(default)]
+    #[schema(required)]
+    pub paths: Vec<String>,
+    /// The tasks that it waits for only because they write the same files.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub waits_for: Vec<TaskId>,
     pub status: TaskStatus,
     pub estimated_tokens: u64,
     /// Absent when the price of the agent's model is not known.
@@ -106,6 +118,9 @@ pub struct PlannedTask {
     pub description: String,
     #[serde(default)]
     pub depends_on: Vec<TaskId>,
+    /// The files and folders that it will write, relative to the workspace: at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub paths: Vec<String>,
     #[serde(default)]
     pub estimated_tokens: u64,
 }

@@ -78,6 +78,9 @@ pub struct ProjectSession {
     /// A summary that a person asked for is being written. Lists leave it out.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub compacting: bool,
+    /// The session whose history this one began with. Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub forked_from: Option<ForkedFrom>,
     #[serde(default)]
     #[schema(required)]
     pub pinned: bool,
@@ -141,6 +144,45 @@ pub struct SendMessage {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     #[schema(max_items = 8)]
     pub attachments: Vec<NewAttachment>,
+    /// What happens to it while another turn runs. Otherwise it makes no difference.
+    #[serde(skip_serializing_if = "Delivery::is_queue", default)]
+    #[schema(required = false)]
+    pub delivery: Delivery,
+}
+
+/// What happens to a message while another turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// It waits until that turn has ended.
+    #[default]
+    Queue,
+    /// The agents that work now are told it after their next tool results.
+    Steer,
+}
+
+impl Delivery {
+    pub fn is_queue(&self) -> bool {
+        *self == Self::Queue
+    }
+}
+
+/// Body of `POST /my/chat/{session_id}/fork`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ForkSession {
+    /// The last message of the history that the new session gets: the user's or an agent's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(required = true, nullable = false)]
+    pub at_message_id: Option<MessageId>,
+}
+
+/// Where a session's history comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ForkedFrom {
+    /// It may have been deleted since.
+    pub session_id: SessionId,
+    /// The last message that was copied, by its id there.
+    pub message_id: MessageId,
 }
 
 /// Body of `POST /my/chat/{session_id}/retry`.
@@ -180,6 +222,8 @@ pub enum AcceptedStatus {
     Queued,
     /// It answered an open question.
     Answered,
+    /// The agents that work now are told it after their next tool results.
+    Steering,
 }
 
 /// The result of a direct call.

@@ -116,6 +116,10 @@ pub struct MessageQueued {
     pub workflow_id: Option<WorkflowId>,
     /// 1 = next.
     pub position: u64,
+    /// It waits for the next tool results of the turn that runs, not for its end. An event without
+    /// it, for the same message, says that the turn ended before.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub steers: bool,
     /// What it says. Absent in events of earlier versions.
     #[serde(default)]
     pub content: String,

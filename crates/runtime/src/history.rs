@@ -100,7 +100,9 @@ impl Recent {
                     .collect(),
             );
         }
-        let said = self.earlier.iter().chain(&self.current);
+        // What steered this turn is in the thread itself.
+        let current = self.current.iter().filter(|message| !message.steered);
+        let said = self.earlier.iter().chain(current);
         self.said = said
             .filter(|message| !is_known_as_result(message, Some((plan, task))))
             .cloned()

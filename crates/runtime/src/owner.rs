@@ -12,8 +12,8 @@ use codelab_protocol::{ClientId, SessionKind, ToolProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Budget, CallerAnswer, Downtime, Input, ModelCallId};
-use codelab_store::{SessionKey, StoreError};
+use codelab_engine::{Budget, CallerAnswer, Downtime, Fork, Input, ModelCallId};
+use codelab_store::{SessionKey, SharedAttachment, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -74,6 +74,15 @@ pub(crate) struct NewSession {
     pub budget: Budget,
     /// Whose project it belongs to; none for a session of the runtime kind.
     pub space: Option<SpaceKey>,
+    /// The history that it begins with.
+    pub fork: Option<Box<NewFork>>,
+}
+
+/// The history of another session, and the files in it.
+#[derive(Debug, Clone)]
+pub(crate) struct NewFork {
+    pub fork: Fork,
+    pub files: Vec<SharedAttachment>,
 }
 
 /// An input that was committed.
@@ -390,18 +399,25 @@ impl Owner {
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
-        let time = now();
-        let key = self.runtime.store.audit_key()?;
-        let prepared = loaded.prepare(self.name.kind, Vec::new(), key, Some(time), time)?;
-        match self.store(prepared, Some(&new_session)).await {
-            Ok(_) => {}
-            Err(error) => {
-                self.loaded = None;
-                return Err(match error {
-                    StoreError::AlreadyExists => RuntimeError::SessionExists,
-                    error => RuntimeError::NotStored(error),
-                });
+        let stored = match &new_session.fork {
+            Some(new) => {
+                let fork = Input::Fork(Box::new(new.fork.clone()));
+                self.take_as(vec![fork], Some(&new_session)).await.map(drop)
             }
+            None => {
+                let time = now();
+                let key = self.runtime.store.audit_key()?;
+                let prepared = loaded.prepare(self.name.kind, Vec::new(), key, Some(time), time)?;
+                let stored = self.store(prepared, Some(&new_session)).await;
+                stored.map(drop).map_err(RuntimeError::NotStored)
+            }
+        };
+        if let Err(error) = stored {
+            self.loaded = None;
+            return Err(match error {
+                RuntimeError::NotStored(StoreError::AlreadyExists) => RuntimeError::SessionExists,
+                error => error,
+            });
         }
         let Some(loaded) = &self.loaded else {
             return Err(RuntimeError::SessionNotFound);

@@ -4,16 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use codelab_engine::{
-    Budget, CallVersion, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase,
-    UserMessage,
-};
+use codelab_engine::{Budget, CallVersion, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase};
 use codelab_protocol::{
-    AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, FileBase, FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind,
-    TurnId, UserId, WaitingInSession,
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, Digest, ErrorCode, FileBase,
+    FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId,
+    WaitingInSession,
 };
-use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
+use codelab_store::{OpenApprovalRow, OwnedSession, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -28,25 +25,6 @@ use crate::{Reader, RuntimeError, state};
 const RECOVERED_AT_ONCE: usize = 64;
 /// What is listed of what waits for a user.
 const MAX_WAITING: usize = 1000;
-
-/// A message to a project's session.
-#[derive(Debug, Clone)]
-pub struct ProjectMessage {
-    pub text: String,
-    /// An agent's id, its name, or its name without the `agent_` prefix; absent = planned.
-    pub target: Option<String>,
-    pub client_message_id: Option<ClientMessageId>,
-    pub caller: CallerContext,
-    pub attachments: Vec<AttachedFile>,
-}
-
-/// A message that was accepted.
-pub struct AcceptedMessage {
-    /// The events of its turn.
-    pub reader: Reader,
-    /// The agent that it went to.
-    pub agent: Option<AgentName>,
-}
 
 /// What became of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,118 +47,14 @@ impl Runtime {
             title,
             budget,
             space: Some(space),
+            fork: None,
         };
         self.ask(&name(&id), |reply| Mail::Create { new, reply })
             .await?;
         Ok(id)
     }
 
-    /// `handle_message` of a worker space: direct when an agent is named, else planned.
-    pub async fn project_message(
-        &self,
-        session: &OwnedSession,
-        message: ProjectMessage,
-    ) -> Result<AcceptedMessage, RuntimeError> {
-        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
-        let ProjectMessage {
-            text,
-            target,
-            client_message_id,
-            caller,
-            attachments,
-        } = message;
-        let agent = match target {
-            Some(target) => match self.target(&space, &target).await {
-                Ok(agent) => Some(agent),
-                Err(error) => {
-                    let Ok(agent) = AgentName::parse(target.trim()) else {
-                        return Err(error);
-                    };
-                    return self
-                        .repeated(session, client_message_id.as_ref(), Some(agent))
-                        .await?
-                        .ok_or(error);
-                }
-            },
-            None => None,
-        };
-        let addressee = match &agent {
-            Some(_) => agent.clone(),
-            None => {
-                let team = space.team_snapshot().await;
-                let team = team.map_err(RuntimeError::of_project_session)?;
-                crate::state_of(session)?.addressee(None, &team.team)
-            }
-        };
-        if attachments.iter().any(|file| file.about.is_image())
-            && let Err(refused) = self
-                .check_takes_images(session, &space, addressee.as_ref())
-                .await
-        {
-            return self
-                .repeated(session, client_message_id.as_ref(), addressee)
-                .await?
-                .ok_or(refused);
-        }
-        let message = UserMessage {
-            text,
-            agent,
-            client_message_id,
-            caller,
-            attachments,
-        };
-        let _coming = self.inner.user_shares.turn(space.user(), id)?;
-        let feed = self.inner.registry.feed(&name(id));
-        let accepted = self.input(&name(id), Command::UserMessage(message)).await?;
-        let reader = self.reader(feed, accepted.key, accepted.answer);
-        let answers = matches!(accepted.answer, CallerAnswer::Answered(_));
-        let agent = addressee.filter(|_| !answers);
-        // The answer to a question is part of a call, and a repeat is none.
-        if matches!(accepted.answer, CallerAnswer::Span(_)) {
-            self.call_began(
-                &space,
-                id,
-                if agent.is_some() {
-                    CallMode::Direct
-                } else {
-                    CallMode::Orchestrated
-                },
-            );
-        }
-        Ok(AcceptedMessage { reader, agent })
-    }
-
-    /// What came of the same message before, when the agent that it names was still there, or its
-    /// model took images.
-    async fn repeated(
-        &self,
-        session: &OwnedSession,
-        client_message_id: Option<&ClientMessageId>,
-        agent: Option<AgentName>,
-    ) -> Result<Option<AcceptedMessage>, RuntimeError> {
-        let Some(id) = client_message_id else {
-            return Ok(None);
-        };
-        let Some(known) = self.inner.store.input(session.key, id).await? else {
-            return Ok(None);
-        };
-        let span = EventRange {
-            turn: known.turn,
-            after_seq: known.after_seq,
-        };
-        let feed = self.inner.registry.feed(&name(session.id()));
-        feed.found(
-            session.key,
-            session.last_seq,
-            session.schedule == Schedule::default(),
-        );
-        Ok(Some(AcceptedMessage {
-            reader: self.reader(feed, session.key, CallerAnswer::Repeat(span)),
-            agent,
-        }))
-    }
-
-    fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
+    pub(crate) fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
         tracing::info!(session = %id, mode = mode.as_str(), "message accepted");
         space.call_began(mode);
         match mode {
@@ -190,7 +64,11 @@ impl Runtime {
     }
 
     /// The agent that a caller names.
-    async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
+    pub(crate) async fn target(
+        &self,
+        space: &Space,
+        target: &str,
+    ) -> Result<AgentName, RuntimeError> {
         let team = space
             .team_snapshot()
             .await
@@ -343,6 +221,7 @@ impl Runtime {
             CallerAnswer::Nothing
             | CallerAnswer::Span(_)
             | CallerAnswer::Answered(_)
+            | CallerAnswer::Steers(_)
             | CallerAnswer::Now(_)
             | CallerAnswer::Claimed => ResultAccepted::New,
         })

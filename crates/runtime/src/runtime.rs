@@ -25,6 +25,7 @@ use crate::cache::{AgentCache, CacheHealth};
 use crate::chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::cluster::{self, Cluster, ClusterOptions, JoinError, ServerRun};
 use crate::feed::Feed;
+use crate::forks::ForkSlots;
 use crate::memories::Memories;
 use crate::metrics::{Metrics, OpenGauge};
 use crate::owner::{Accepted, Command, Mail, NewSession, ReplyTo};
@@ -95,6 +96,7 @@ pub(crate) struct Inner {
     pub chat: Arc<GlobalChat>,
     pub cluster: Arc<Cluster>,
     pub trials: Arc<Trials>,
+    pub fork_slots: ForkSlots,
     pub session_keys: SessionKeys,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
@@ -162,6 +164,7 @@ impl Runtime {
             chat,
             cluster,
             trials: Arc::default(),
+            fork_slots: ForkSlots::default(),
             session_keys: SessionKeys::default(),
             spaces: Spaces::new(shared),
             memories,
@@ -488,7 +491,8 @@ impl Runtime {
         let (scope, after) = match answer {
             CallerAnswer::Span(span)
             | CallerAnswer::Repeat(span)
-            | CallerAnswer::Answered(span) => (ReaderScope::Turn(span), span.after_seq),
+            | CallerAnswer::Answered(span)
+            | CallerAnswer::Steers(span) => (ReaderScope::Turn(span), span.after_seq),
             CallerAnswer::Now(status) => (ReaderScope::Status(status), 0),
             CallerAnswer::Nothing | CallerAnswer::Claimed => {
                 (ReaderScope::Status(TurnStatus::Completed), 0)

@@ -42,7 +42,7 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, messages, mine, plans, previews, remembered, tools,
+    approvals, attachments, export, forks, messages, mine, plans, previews, remembered, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -204,6 +204,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::retry],
         [messages::compact],
         [messages::cancel],
+        [forks::fork],
         [attachments::read],
         [mine::events],
         [mine::usage],

@@ -35,6 +35,8 @@ pub struct Commit {
     pub messages: Vec<StoredMessage>,
     /// The content of files that messages of the session refer to.
     pub attachments: Vec<AttachedFile>,
+    /// Files of another session that messages of this one refer to as well.
+    pub attachments_shared: Vec<SharedAttachment>,
     /// Turns whose reasoning no provider wants back any more. What people read of it stays.
     pub reasoning_forgotten: Vec<TurnId>,
     /// Contiguous: each `seq` is one more than the last.
@@ -71,6 +73,7 @@ impl Commit {
             title: None,
             messages: Vec::new(),
             attachments: Vec::new(),
+            attachments_shared: Vec::new(),
             reasoning_forgotten: Vec::new(),
             events: Vec::new(),
             switches: Vec::new(),
@@ -90,6 +93,13 @@ impl Commit {
             project_budget: None,
         }
     }
+}
+
+/// Fails with `Conflict` unless that session refers to the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedAttachment {
+    pub from: SessionKey,
+    pub digest: Digest,
 }
 
 /// The fields of a new session. Its title is in the commit.

@@ -26,7 +26,7 @@ mod vitals;
 
 pub use commit::{
     ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, NewContext,
-    NewInput, NewSessionRow, ToolCallEnd, ToolCallOpened,
+    NewInput, NewSessionRow, SharedAttachment, ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};

@@ -167,6 +167,8 @@ pub(crate) struct MessageNotes {
     pub error_message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<MessageId>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub steered: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
 }
@@ -183,6 +185,7 @@ impl MessageNotes {
             reason,
             error_message,
             retries,
+            steered,
             attachments,
             ..
         } = message;
@@ -195,6 +198,7 @@ impl MessageNotes {
             || reason.is_some()
             || error_message.is_some()
             || retries.is_some()
+            || *steered
             || !attachments.is_empty();
         has_any.then(|| Self {
             answers: answers.clone(),
@@ -211,6 +215,7 @@ impl MessageNotes {
             partial: *reason,
             error_message: error_message.clone(),
             retries: retries.clone(),
+            steered: *steered,
             attachments: attachments.clone(),
         })
     }

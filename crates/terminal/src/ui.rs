@@ -16,6 +16,7 @@ mod diff;
 mod editor;
 mod export;
 mod files;
+mod fork;
 mod highlight;
 mod history;
 mod keys;

@@ -66,11 +66,13 @@ export async function sendMessage(
   target_agent: string | undefined,
   client_message_id: string,
   attachments: NewAttachment[] = [],
+  delivery: NonNullable<SendMessage["delivery"]> = "queue",
 ) {
   const abort = new AbortController();
   const body: SendMessage = { content, client_message_id };
   if (target_agent !== undefined) body.target_agent = target_agent;
   if (attachments.length > 0) body.attachments = attachments;
+  if (delivery !== "queue") body.delivery = delivery;
   // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
   await value(
     client.POST("/my/chat/{session_id}/message", {
@@ -92,6 +94,10 @@ export async function retryTurn(id: string, message_id: string | undefined) {
   await value(client.POST("/my/chat/{session_id}/retry", { params: at(id), body, ...streamed(abort) }));
   abort.abort();
 }
+
+/** A new session with the history up to and including a message. Not repeated by itself: each request makes one. */
+export const forkSession = (id: string, at_message_id: string) =>
+  value(client.POST("/my/chat/{session_id}/fork", { params: at(id), body: { at_message_id } }));
 
 /** Sums the history up now. Events tell of the beginning and the end. A second request joins the first. */
 export const compactSession = (id: string) =>

@@ -4,7 +4,8 @@ import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
 import { visible } from "../state/diff";
 import { money } from "../state/format";
-import { layoutPlan, NODE_HEIGHT, NODE_WIDTH, pathOf, type Dependent } from "../state/layout";
+import { layoutPlan, layoutShared, NODE_HEIGHT, NODE_WIDTH, pathOf, type Dependent } from "../state/layout";
+import { sharedFiles } from "../state/paths";
 import type { TaskProgress } from "../state/session";
 import { AgentName } from "./parts";
 
@@ -22,8 +23,10 @@ const NARROW = "(max-width: 760px)";
 export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
   // The layout depends only on ids and dependencies, so a status change does not compute it again.
   const shape = JSON.stringify(tasks.map(({ id, depends_on }) => ({ id, depends_on })));
+  const files = JSON.stringify(tasks.map(({ id, depends_on, paths }) => ({ id, depends_on, paths })));
   const direction = globalThis.matchMedia?.(NARROW).matches ? "TB" : "LR";
   const plan = useMemo(() => layoutPlan(JSON.parse(shape) as Dependent[], direction), [shape, direction]);
+  const shared = useMemo(() => layoutShared(plan, sharedFiles(JSON.parse(files) as Task[])), [plan, files]);
   const byId = new Map(tasks.map((task) => [task.id, task]));
   // A plan slightly wider than the window is scaled down; a wider one scrolls.
   const width = isFitted ? undefined : plan.width;
@@ -52,6 +55,11 @@ export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: Pla
             />
           );
         })}
+        {shared.map(({ from, to, path }) => (
+          <path key={`${from}~${to}`} class="edge is-shared" d={path} data-shared={`${from} ${to}`}>
+            <title>{t("plans.sameFiles", { from, to })}</title>
+          </path>
+        ))}
         {plan.nodes.map((node) => {
           const task = byId.get(node.id);
           return (

@@ -7,6 +7,7 @@ import { attempt, projectId, report } from "../feeds/app";
 import { t, whyAskedDetails } from "../feeds/preferences";
 import { useSession } from "../feeds/session";
 import { hasCycle } from "../state/layout";
+import { pathsOf } from "../state/paths";
 import { linkTo } from "../state/route";
 import type { PlanView, SessionState } from "../state/session";
 import { Icon } from "./Icon";
@@ -42,7 +43,7 @@ interface OpenPlanProps {
 
 function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
   const [selected, setSelected] = useState<string | undefined>(undefined);
-  const [isFitted, setFitted] = useState(false);
+  const [isFitted, setFitted] = useState(true);
   const [draft, setDraft] = useState<Task[] | undefined>(undefined);
   const isEditing = draft !== undefined && plan.request !== undefined;
   const tasks = isEditing ? draft : plan.tasks;
@@ -181,7 +182,10 @@ function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
 
 function planned(task: Task): PlannedTask {
   const { id, agent, description, depends_on, estimated_tokens } = task;
-  return { id, agent, description, depends_on, estimated_tokens };
+  const written = pathsOf(task)
+    .map((path) => path.trim())
+    .filter((path) => path !== "");
+  return { id, agent, description, depends_on, paths: written, estimated_tokens };
 }
 
 interface EditTaskProps {

@@ -8,7 +8,7 @@ import { attempt, projectId, report, show } from "../feeds/app";
 import { addFiles } from "../feeds/attachments";
 import { loadWindows, windows } from "../feeds/models";
 import { region, t } from "../feeds/preferences";
-import { newSessionId, speak, useSession, type SessionFeed } from "../feeds/session";
+import { newSessionId, speak, useSession, type Delivery, type SessionFeed } from "../feeds/session";
 import { count, money, rounded, shortName } from "../state/format";
 import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
@@ -54,6 +54,7 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
         )}
         <span class="grow" />
         <UsageLine state={state} />
+        <ForkNote sessionId={sessionId} />
         {session?.archived && <Chip tone="calm">{t("sessions.isArchived")}</Chip>}
         <SessionMenu
           sessionId={sessionId}
@@ -81,6 +82,28 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
       )}
       <Composer sessionId={sessionId} feed={feed} />
     </>
+  );
+}
+
+/** Where the history of a fork comes from. The original may have been deleted since. */
+function ForkNote({ sessionId }: { sessionId: string }) {
+  const [from, setFrom] = useState<Session["forked_from"]>(undefined);
+  useEffect(() => {
+    let isCurrent = true;
+    // The pane says what is wrong with the session itself.
+    readDetail(sessionId).then(
+      (detail) => isCurrent && setFrom(detail.forked_from),
+      () => undefined,
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [sessionId]);
+  if (from == null) return null;
+  return (
+    <a class="quiet-link" href={linkTo("sessions", from.session_id)} title={t("sessions.forkedHint")}>
+      <Icon name="fork" /> {t("sessions.forked")}
+    </a>
   );
 }
 
@@ -265,15 +288,24 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
   // A message that names an agent is never an answer. Without a name it goes to the stored agent, which is this one.
   const target = to === PLAN || isAwaited ? undefined : to;
   // The text stays in the form if the agent it is for could not be stored.
-  const send = async (text: string) => (await saved.current) && attempt(() => speak(sessionId, text, target));
+  const send = (delivery: Delivery) => async (text: string) =>
+    (await saved.current) && attempt(() => speak(sessionId, text, target, delivery));
+  // What steers names no agent: it is for those that work. If the turn ends first, its agent gets it.
+  const steer = async (text: string) => attempt(() => speak(sessionId, text, undefined, "steer"));
+  const isWorking = isBusy(state.status) && !isAwaited;
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />
       <Writer
         label={t("composer.label")}
         placeholder={isAwaited ? t("composer.placeholderAnswer") : t("composer.placeholder")}
-        button={t("composer.send")}
-        onSend={send}
+        button={isWorking ? t("composer.queue") : t("composer.send")}
+        onSend={send("queue")}
+        other={
+          isWorking
+            ? { label: t("composer.steer"), hint: t("composer.steerHint"), icon: "steer", onSend: steer }
+            : undefined
+        }
         rows={2}
         draft={sessionId}
         isFocused={newSessionId.value === sessionId}
@@ -299,9 +331,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
             <Icon name="stop" /> {t("composer.stop")}
           </button>
         )}
-        <span class="hint keys">
-          {isBusy(state.status) && !isAwaited ? t("composer.queueNote") : t("composer.keys")}
-        </span>
+        <span class="hint keys">{isWorking ? t("composer.queueNote") : t("composer.keys")}</span>
       </Writer>
     </div>
   );
@@ -319,8 +349,13 @@ function QueueNote({ feed, sessionId }: { feed: SessionFeed; sessionId: string }
         </button>
       </p>
       <ol>
-        {queue.map(({ id, text }) => (
-          <li key={id} class="clip">
+        {queue.map(({ id, text, steers }) => (
+          <li key={id} class="clip" data-steers={steers}>
+            {steers && (
+              <>
+                <Chip tone="live">{t("queue.steers")}</Chip>{" "}
+              </>
+            )}
             {text === "" ? "…" : text}
           </li>
         ))}

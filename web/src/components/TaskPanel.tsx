@@ -3,6 +3,7 @@ import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
 import { visible } from "../state/diff";
 import { money } from "../state/format";
+import { pathsOf, waitsFor } from "../state/paths";
 import type { PlanView, SessionState } from "../state/session";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
@@ -31,6 +32,7 @@ export function TaskPanel({ task, plan, state, sessionId }: TaskPanelProps) {
   const thread = state.items.filter(
     (item) => item.origin?.planId === plan.plan_id && item.origin.taskId === task.id && item.kind !== "error",
   );
+  const waiting = waitsFor(plan, task);
   const cost = task.usage?.cost_usd ?? task.estimated_cost_usd;
   const tokens = task.usage?.total_tokens ?? task.estimated_tokens;
   return (
@@ -48,6 +50,16 @@ export function TaskPanel({ task, plan, state, sessionId }: TaskPanelProps) {
       {task.depends_on.length > 0 && (
         <p class="meta">
           {t("plans.dependsOn")}: {task.depends_on.join(", ")}
+        </p>
+      )}
+      {pathsOf(task).length > 0 && (
+        <p class="meta" data-paths>
+          {t("plans.paths")}: {pathsOf(task).map(visible).join(", ")}
+        </p>
+      )}
+      {waiting.length > 0 && (
+        <p class="meta" role="status">
+          {t("plans.waitsFor", { tasks: waiting.join(", ") })}
         </p>
       )}
       {task.error != null && <ErrorLine code={task.error.error_code} message={task.error.message} />}
@@ -102,6 +114,15 @@ export function TaskEditor({ task, agents, others, onChange, onDrop }: TaskEdito
             </option>
           ))}
         </select>
+      </label>
+      <label class="field">
+        <span>{t("plans.paths")}</span>
+        <textarea
+          rows={2}
+          value={pathsOf(task).join("\n")}
+          onInput={(event) => onChange({ ...task, paths: event.currentTarget.value.split("\n") })}
+        />
+        <span class="hint">{t("plans.pathsHint")}</span>
       </label>
       {others.length > 0 && (
         <fieldset class="checks">

@@ -16,9 +16,10 @@ import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
+import { MessageActions } from "./MessageActions";
 import { toolOfServer } from "./McpAbout";
 import { costText, progressText } from "./PlanNumbers";
-import { AgentName, Chip, CopyButton, decisionText, ErrorLine } from "./parts";
+import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
 import { QuestionCard } from "./QuestionCard";
 import { ToolCard } from "./ToolCard";
 
@@ -152,6 +153,7 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
         )}
         {item.isError && <Chip tone="bad">{t("item.failed")}</Chip>}
         {item.isRetry && <Chip tone="calm">{t("item.again")}</Chip>}
+        {item.isSteer && <Chip tone="calm">{t("item.steered")}</Chip>}
         {item.partial === "stopped" && <Chip tone="calm">{t("item.partStopped")}</Chip>}
         <time class="meta" dateTime={item.at} title={fullTime(region.value, item.at)}>
           {clockTime(region.value, item.at)}
@@ -162,7 +164,7 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
             {item.usage.cost_usd ? ` · ${money(region.value, item.usage.cost_usd)}` : ""}
           </span>
         )}
-        {item.content !== "" && <CopyButton text={item.content} label={t("app.copyMessage")} />}
+        <MessageActions item={item} sessionId={sessionId} />
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />

@@ -160,6 +160,8 @@ interface WriterProps {
   above?: (text: string) => ComponentChildren;
   /** Files that are dropped on the form or pasted into it. */
   onFiles?: (files: File[]) => void;
+  /** Another way to send the text: a second button, and Ctrl+Enter. */
+  other?: { label: string; hint: string; icon: IconName; onSend: (text: string) => Promise<boolean> } | undefined;
 }
 
 /** A message form. The text is cleared only after the server accepted it. */
@@ -174,6 +176,7 @@ export function Writer({
   isFocused,
   above,
   onFiles,
+  other,
 }: WriterProps) {
   const [text, setText] = useState(() => draftOf(draft));
   const isSending = useRef(false);
@@ -189,10 +192,10 @@ export function Writer({
   useEffect(() => {
     if (isFocused) field.current?.focus();
   }, [isFocused]);
-  const send = async () => {
+  const send = async (by = onSend) => {
     if (isSending.current || text.trim() === "") return;
     isSending.current = true;
-    const isAccepted = await onSend(text).finally(() => (isSending.current = false));
+    const isAccepted = await by(text).finally(() => (isSending.current = false));
     if (isAccepted) {
       setText((present) => (present === text ? "" : present));
       // The form may be gone by now, and with it what would clear the draft.
@@ -237,12 +240,22 @@ export function Writer({
           onKeyDown={(event) => {
             if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
               event.preventDefault();
-              void send();
+              void send(event.ctrlKey || event.metaKey ? other?.onSend : undefined);
             }
           }}
         />
         <div class="writer-foot">
           <div class="writer-extra">{children}</div>
+          {other !== undefined && (
+            <button
+              type="button"
+              title={other.hint}
+              disabled={text.trim() === ""}
+              onClick={() => void send(other.onSend)}
+            >
+              <Icon name={other.icon} /> {other.label}
+            </button>
+          )}
           <button type="submit" class="primary" disabled={text.trim() === ""}>
             <Icon name="send" /> <span class="send-text">{button}</span>
           </button>

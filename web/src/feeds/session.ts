@@ -120,19 +120,23 @@ export async function beginSession(project: number, text = ""): Promise<Session>
 /** Messages sent and not yet acknowledged. A repeat uses the same id, so it does not start a second turn. */
 const unacknowledged = new Map<
   string,
-  { text: string; agent: string | undefined; files: readonly ChosenFile[]; id: string }
+  { text: string; agent: string | undefined; files: readonly ChosenFile[]; delivery: Delivery; id: string }
 >();
 
+/** While a turn runs: after its end, or after its next tool results. */
+export type Delivery = "queue" | "steer";
+
 /** Sends a text with the files that were chosen for the session. */
-export async function speak(sessionId: string, text: string, agent: string | undefined) {
+export async function speak(sessionId: string, text: string, agent: string | undefined, delivery: Delivery = "queue") {
   await filesRead();
   const files = chosenFiles(sessionId);
   const before = unacknowledged.get(sessionId);
-  const isSame = before?.text === text && before.agent === agent && before.files === files;
+  const isSame =
+    before?.text === text && before.agent === agent && before.files === files && before.delivery === delivery;
   const id = isSame ? before.id : newMessageId();
-  unacknowledged.set(sessionId, { text, agent, files, id });
+  unacknowledged.set(sessionId, { text, agent, files, delivery, id });
   const attachments = files.map(({ name, media_type, data }) => ({ name, media_type, data }));
-  await sendMessage(sessionId, text, agent, id, attachments);
+  await sendMessage(sessionId, text, agent, id, attachments, delivery);
   unacknowledged.delete(sessionId);
   forgetFiles(sessionId, files);
 }

@@ -28,6 +28,7 @@ export interface PlanLayout {
 export const NODE_WIDTH = 208;
 export const NODE_HEIGHT = 92;
 const MARGIN = 16;
+const BEND = 24;
 
 export interface Dependent {
   id: string;
@@ -82,6 +83,17 @@ export function pathOf(points: readonly Point[], direction: "LR" | "TB"): string
     from = to;
   }
   return path;
+}
+
+/** Lines between tasks that write the same files, bent so that they do not lie on the edges. */
+export function layoutShared(plan: PlanLayout, pairs: readonly { from: string; to: string }[]) {
+  const middle = new Map(plan.nodes.map(({ id, x, y }) => [id, { x: x + NODE_WIDTH / 2, y: y + NODE_HEIGHT / 2 }]));
+  return pairs.flatMap(({ from, to }) => {
+    const [one, other] = [middle.get(from), middle.get(to)];
+    if (one === undefined || other === undefined) return [];
+    const bend = { x: (one.x + other.x) / 2 + BEND, y: (one.y + other.y) / 2 + BEND };
+    return [{ from, to, path: `M${one.x},${one.y}Q${bend.x},${bend.y} ${other.x},${other.y}` }];
+  });
 }
 
 /** Whether an edit of the dependencies closed a circle. */

@@ -1,5 +1,5 @@
 // Applies a session's events to its plans.
-import type { Plan, ProjectPlan, SessionEvent, Task, TaskStatus } from "../api/types";
+import type { Plan, PlannedTask, ProjectPlan, SessionEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
 import { hasTaskEnded, originOf, type Origin, type PlanView } from "./session";
 
@@ -85,16 +85,14 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
   }
 }
 
-function edit(
-  plan: PlanView,
-  planned: { id: string; agent: string; description: string; depends_on?: string[]; estimated_tokens?: number },
-): Task {
+function edit(plan: PlanView, planned: PlannedTask): Task {
   const before = plan.tasks.find((task) => task.id === planned.id);
   return {
     id: planned.id,
     agent: planned.agent,
     description: planned.description,
     depends_on: planned.depends_on ?? [],
+    paths: planned.paths ?? [],
     status: "pending",
     estimated_tokens: planned.estimated_tokens ?? before?.estimated_tokens ?? 0,
     estimated_cost_usd: before?.estimated_cost_usd ?? null,

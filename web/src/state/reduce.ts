@@ -75,9 +75,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "reasoning_delta":
       return applyLive(draft, event, at);
     case "message_queued":
-      if (!draft.queue.some(({ id }) => id === event.data.message_id))
-        draft.queue.push({ id: event.data.message_id, text: event.data.content ?? "" });
-      return;
+      return enqueue(draft, event);
     case "message_dequeued":
       return unqueue(draft, event.data.message_id);
     case "direct_agent_call":
@@ -259,7 +257,7 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
   // The answer to a question is shown in the question's card.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
-  if (item.role === "user" && origin === undefined) draft.turnPlan = undefined;
+  if (item.role === "user" && origin === undefined && !item.isSteer) draft.turnPlan = undefined;
   if (item.role === "assistant") passOver(draft, (tool) => isSamePlace(tool.origin, origin));
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
@@ -276,6 +274,14 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
     put(draft, toolItem(call, item));
     draft.proposed.push(call.call_id);
   }
+}
+
+/** A message that steers waits in the queue if its turn ends first. */
+function enqueue(draft: Draft, { data }: SessionEventOf<"message_queued">) {
+  const waiting = { id: data.message_id, text: data.content ?? "", steers: data.steers ?? false };
+  const at = draft.queue.findIndex(({ id }) => id === waiting.id);
+  if (at === -1) draft.queue.push(waiting);
+  else draft.queue[at] = waiting;
 }
 
 function unqueue(draft: Draft, messageId: string) {
@@ -322,6 +328,7 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     agent: data.agent_id ?? undefined,
     isError: data.error ?? false,
     isRetry: data.retries != null,
+    isSteer: data.steered ?? false,
     partial: data.reason ?? undefined,
     failure: data.error_message ?? undefined,
     usage: data.usage ?? undefined,

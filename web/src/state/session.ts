@@ -41,6 +41,8 @@ export interface MessageItem extends Placed {
   isError: boolean;
   /** The turn of an earlier message was run again with this one. */
   isRetry: boolean;
+  /** The user said it to agents at work. It began no turn. */
+  isSteer: boolean;
   /** Why only a part of the answer is there. */
   partial: PartialReason | undefined;
   /** Why an answer that has a text failed. */
@@ -178,6 +180,8 @@ export interface QueuedMessage {
   id: string;
   /** Empty if an earlier version of the server queued it. */
   text: string;
+  /** It waits for the next tool results of the running turn, not for its end. */
+  steers: boolean;
 }
 
 export type SessionStatus = "idle" | "working" | TurnStatus;
@@ -195,7 +199,7 @@ export interface SessionState {
   turnPlan: string | undefined;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
-  /** Queued messages, oldest first. Each becomes an item when its turn starts. */
+  /** Queued messages and those that steer, oldest first. Each becomes an item when it is said. */
   queue: readonly QueuedMessage[];
   status: SessionStatus;
   /** The newest full content of files read or written in this session, by path. */
@@ -269,7 +273,8 @@ export function retryable(state: SessionState): MessageItem | undefined {
 
 /** The user's last message, or the last one before a position. */
 function lastRequest(state: SessionState, before?: number): MessageItem | undefined {
-  const isRequest = (item: Item) => item.kind === "message" && item.role === "user" && item.origin === undefined;
+  const isRequest = (item: Item) =>
+    item.kind === "message" && item.role === "user" && item.origin === undefined && !item.isSteer;
   const found = state.items.slice(0, before).findLast(isRequest);
   return found?.kind === "message" ? found : undefined;
 }

@@ -35,6 +35,8 @@ pub struct MessageView {
     pub warnings: Vec<String>,
     /// The files that the person sent with it.
     pub attachments: Vec<Attachment>,
+    /// The person said it to the agents that were at work.
+    pub steered: bool,
     pub origin: TaskOrigin,
 }
 
@@ -253,6 +255,7 @@ impl MessageView {
             },
             warnings: message.warnings.clone(),
             attachments: message.attachments.clone(),
+            steered: message.steered,
             origin: created.origin.clone(),
         }
     }
@@ -269,6 +272,7 @@ impl MessageView {
             },
             warnings: Vec::new(),
             attachments: Vec::new(),
+            steered: false,
             origin: delta.origin.clone(),
         }
     }

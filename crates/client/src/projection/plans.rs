@@ -56,6 +56,12 @@ impl PlanView {
         self.plan.tasks.iter().find(|task| task.id == *id)
     }
 
+    /// The tasks that this one waits for only because they write the same files. What the plan says
+    /// itself is how it stood when it was made.
+    pub fn waits_for(&self, task: &Task) -> Vec<TaskId> {
+        self.plan.waits_for(task)
+    }
+
     /// Whether it runs or waits for the person.
     pub fn is_open(&self) -> bool {
         matches!(
@@ -77,6 +83,8 @@ impl PlanView {
                     agent: named.or_else(|| before.map(|task| task.agent.clone()))?,
                     description: planned.description.clone(),
                     depends_on: planned.depends_on.clone(),
+                    paths: planned.paths.clone(),
+                    waits_for: Vec::new(),
                     status: TaskStatus::Pending,
                     estimated_tokens: planned.estimated_tokens,
                     estimated_cost_usd: before.and_then(|task| task.estimated_cost_usd),

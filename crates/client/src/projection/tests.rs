@@ -33,9 +33,18 @@ fn described(view: &SessionView) -> Value {
         TurnState::Working => "working",
         TurnState::Stopped(status) => status.as_str(),
     };
-    let queued = view.queued().iter();
-    let queued: Vec<&MessageId> = queued.map(|queued| &queued.message_id).collect();
-    let mut turn = json!({"status": status, "queued": queued});
+    let waiting_messages = |steers: bool| -> Vec<&MessageId> {
+        let of_kind = view
+            .queued()
+            .iter()
+            .filter(|queued| queued.steers == steers);
+        of_kind.map(|queued| &queued.message_id).collect()
+    };
+    let mut turn = json!({"status": status, "queued": waiting_messages(false)});
+    let steering = waiting_messages(true);
+    if !steering.is_empty() {
+        turn["steering"] = json!(steering);
+    }
     if view.is_compacting() {
         turn["compacting"] = true.into();
     }
@@ -69,6 +78,9 @@ fn message(item: &SessionItem) -> Option<Value> {
     };
     let mut value = json!({ "message_id": view.message_id, "role": view.role, "agent": view.agent,
         "text": view.text, "status": status });
+    if view.steered {
+        value["steered"] = true.into();
+    }
     if !view.reasoning.is_empty() {
         value["reasoning"] = json!(view.reasoning);
     }
@@ -129,9 +141,14 @@ fn plan(item: &SessionItem) -> Option<Value> {
         return None;
     };
     let task = |task: &codelab_protocol::Task| {
-        json!({ "id": task.id, "agent": task.agent, "description": task.description,
+        let mut value = json!({ "id": task.id, "agent": task.agent, "description": task.description,
             "depends_on": task.depends_on, "status": task.status, "result": task.result,
-            "error_code": task.error.as_ref().map(|error| error.error_code) })
+            "error_code": task.error.as_ref().map(|error| error.error_code) });
+        if !task.paths.is_empty() {
+            value["paths"] = json!(task.paths);
+            value["waits_for"] = json!(view.waits_for(task));
+        }
+        value
     };
     Some(
         json!({ "plan_id": view.id(), "status": view.plan.status, "response": view.response,

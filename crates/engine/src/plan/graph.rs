@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use codelab_protocol::{AgentName, PlannedTask, TaskId};
+use codelab_protocol::{AgentName, MAX_TASK_PATHS, PlannedTask, TaskId, TaskPath};
 use petgraph::graphmap::DiGraphMap;
 
 use super::{TaskRun, TaskState};
+use crate::turn::cut;
 use crate::world::{MAX_DESCRIPTION_BYTES, MAX_TASKS};
 use crate::{SpaceSnapshot, Team};
 
@@ -13,6 +14,8 @@ use crate::{SpaceSnapshot, Team};
 const DEFAULT_TASK_TOKENS: u64 = 2_000;
 /// No plan says more than this; larger numbers are taken as this.
 const MAX_TASK_TOKENS: u64 = 10_000_000;
+/// Of a path that cannot be used, for whoever wrote it.
+const MAX_SHOWN_PATH_BYTES: usize = 100;
 
 /// Checks a plan: its tasks if it can be run, else what is wrong with it.
 pub(crate) fn checked(
@@ -70,6 +73,7 @@ fn state(task: PlannedTask, team: &Team, space: &SpaceSnapshot) -> Result<TaskSt
     let planned = (task.estimated_tokens > 0).then(|| task.estimated_tokens.min(MAX_TASK_TOKENS));
     let estimated_tokens = estimated_tokens(&agent, planned, space);
     let estimated_cost_usd = space.task_usd(&agent, estimated_tokens);
+    let paths = paths(&task)?;
     let mut depends_on = task.depends_on;
     depends_on.sort();
     depends_on.dedup();
@@ -78,11 +82,34 @@ fn state(task: PlannedTask, team: &Team, space: &SpaceSnapshot) -> Result<TaskSt
         agent,
         description,
         depends_on,
+        paths,
         estimated_tokens,
         estimated_cost_usd,
         state: TaskRun::Pending,
         usage: None,
     })
+}
+
+/// The declared paths in their one form, each once.
+fn paths(task: &PlannedTask) -> Result<Vec<String>, String> {
+    if task.paths.len() > MAX_TASK_PATHS {
+        return Err(format!(
+            "task {} declares {} paths; at most {MAX_TASK_PATHS} are allowed",
+            task.id,
+            task.paths.len()
+        ));
+    }
+    let mut paths = Vec::with_capacity(task.paths.len());
+    for written in &task.paths {
+        let path = TaskPath::parse(written).map_err(|why| {
+            let shown = cut(written, MAX_SHOWN_PATH_BYTES);
+            format!("the path {shown:?} of task {} {why}", task.id)
+        })?;
+        paths.push(path.into_string());
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
 }
 
 /// The larger of what the planner says and what the agent's tasks usually need: a person who
@@ -122,6 +149,7 @@ pub(crate) fn single(
         agent: agent.name.clone(),
         description,
         depends_on: Vec::new(),
+        paths: Vec::new(),
         estimated_tokens,
         estimated_cost_usd: space.task_usd(&agent.name, estimated_tokens),
         state: TaskRun::Pending,

@@ -4,8 +4,10 @@
 use codelab_protocol::{ModelFailure, ModelOutput, SessionEventBody, TurnId};
 
 use super::WorkflowPhase;
+use crate::prompt::without_middle;
 use crate::session::Transition;
 use crate::turn::{BudgetQuestion, Reservation, Reserved};
+use crate::world::MAX_REQUEST_BYTES;
 use crate::{AgentSpending, Approval, Effect, Lane, ModelCall, Purpose, orchestrator};
 
 impl Transition<'_, '_> {
@@ -21,7 +23,10 @@ impl Transition<'_, '_> {
                 next: Box::new(next),
             }),
             Reservation::Asks(question) => match next {
-                WorkflowPhase::Planning { repair: None, .. } => self.ask_before_planning(&question),
+                WorkflowPhase::Planning {
+                    repair: None,
+                    attempt,
+                } => self.ask_before_planning(&question, attempt),
                 WorkflowPhase::Joining { message_id, .. } => self.finish_concatenated(message_id),
                 // Too little is left to repair the plan. The fallback plan gets the rest.
                 WorkflowPhase::Planning {
@@ -49,7 +54,7 @@ impl Transition<'_, '_> {
         room
     }
 
-    fn ask_before_planning(&mut self, question: &BudgetQuestion) {
+    fn ask_before_planning(&mut self, question: &BudgetQuestion, attempt: u32) {
         let Some((turn, _)) = self.session.workflow() else {
             never!("a budget question before planning without a workflow");
             return;
@@ -60,6 +65,7 @@ impl Transition<'_, '_> {
             approval,
             scope: question.scope,
             why: question.why,
+            attempt,
         });
     }
 
@@ -88,9 +94,16 @@ impl Transition<'_, '_> {
             },
             WorkflowPhase::Joining { message_id, .. } => {
                 let results = workflow.handed_on(|_| true);
+                let steered: Vec<&str> = self.session.steered_by().collect();
+                let mut request = asked.request.clone();
+                if !steered.is_empty() {
+                    request.push_str("\n\nWhile the agents worked, the user added:\n\n");
+                    let added = steered.join("\n\n");
+                    request.push_str(&without_middle(&added, MAX_REQUEST_BYTES));
+                }
                 Purpose::Join {
                     message_id: message_id.clone(),
-                    request: asked.request.clone(),
+                    request,
                     results,
                 }
             }

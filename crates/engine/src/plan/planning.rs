@@ -307,11 +307,9 @@ impl Transition<'_, '_> {
     /// A person allowed to spend more. If a request waited for that before it was planned, planning
     /// starts.
     pub(crate) fn planning_may_spend(&mut self) {
-        if self.session.planning_budget().is_some() {
-            self.own_call(WorkflowPhase::Planning {
-                attempt: 0,
-                repair: None,
-            });
+        if let Some(WorkflowPhase::AwaitingBudget { attempt, .. }) = self.session.workflow_phase() {
+            let repair = None;
+            self.own_call(WorkflowPhase::Planning { attempt, repair });
         }
     }
 }

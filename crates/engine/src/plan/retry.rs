@@ -102,6 +102,7 @@ impl Transition<'_, '_> {
             left_out: 0,
             keeps_reasoning: false,
             said: Vec::new(),
+            told: Vec::new(),
         });
         span
     }
@@ -123,6 +124,7 @@ impl TaskState {
             agent: task.agent,
             description: task.description,
             depends_on: task.depends_on,
+            paths: task.paths,
             estimated_tokens: task.estimated_tokens,
             estimated_cost_usd: task.estimated_cost_usd,
             state,

@@ -237,6 +237,15 @@ impl Workflow {
     fn brief(&self, index: usize) -> Option<String> {
         let task = self.tasks.get(index)?;
         let mut brief = task.description.clone();
+        // One that may write anything is told nothing of it.
+        let is_bounded = !task.paths.is_empty() && !task.paths.iter().any(|path| path == ".");
+        if is_bounded {
+            let paths = task.paths.join(", ");
+            brief.push_str(&format!(
+                "\n\nFiles and folders that this task was planned to write (other tasks may be \
+                 writing others now): {paths}"
+            ));
+        }
         let results = self.handed_on(|done| task.depends_on.contains(&done.id));
         if !results.is_empty() {
             brief

@@ -39,6 +39,7 @@ impl Session {
                 approval,
                 scope,
                 why,
+                ..
             } => Some((approval.clone(), *scope, *why)),
             WorkflowPhase::AwaitingRoom { .. }
             | WorkflowPhase::Planning { .. }

@@ -1,8 +1,8 @@
 //! A planner's reply, read as real models write it: integers for ids, `null` and fractions for
-//! sizes, a bare list, text and thoughts around the JSON. Whether the tasks can be run is decided
+//! sizes, a bare list, text and thoughts around the JSON, paths that are none. Whether the tasks can be run is decided
 //! in `graph`.
 
-use codelab_protocol::{PlannedTask, TaskId};
+use codelab_protocol::{MAX_TASK_PATHS, PlannedTask, TaskId, TaskPath};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -99,6 +99,8 @@ struct WrittenTask {
     #[serde(default)]
     depends_on: Needs,
     #[serde(default)]
+    paths: Value,
+    #[serde(default)]
     estimated_tokens: Value,
 }
 
@@ -136,6 +138,7 @@ impl WrittenTask {
                 .into_iter()
                 .map(Name::task_id)
                 .collect::<Result<_, _>>()?,
+            paths: paths(&self.paths),
             estimated_tokens: tokens(&self.estimated_tokens),
         })
     }
@@ -150,6 +153,22 @@ impl Name {
         };
         TaskId::parse(text.trim()).map_err(|error| format!("the plan cannot be read: {error}"))
     }
+}
+
+/// The paths that the planner declares. Where one cannot be used, or there are too many, the task may
+/// write anything: that costs time and no plan.
+fn paths(written: &Value) -> Vec<String> {
+    let given: Vec<Option<&str>> = match written {
+        Value::Null => Vec::new(),
+        Value::Array(paths) => paths.iter().map(Value::as_str).collect(),
+        path => vec![path.as_str()],
+    };
+    let usable = |path: &Option<&str>| path.and_then(|path| TaskPath::parse(path).ok());
+    let given = given.iter().filter(|path| **path != Some(""));
+    let paths: Option<Vec<TaskPath>> = given.map(usable).collect();
+    let paths = paths.filter(|paths| paths.len() <= MAX_TASK_PATHS);
+    let paths = paths.unwrap_or_else(|| vec![TaskPath::whole_workspace()]);
+    paths.into_iter().map(TaskPath::into_string).collect()
 }
 
 /// What the planner says of a task's size; 0 where it says nothing of use.
@@ -213,6 +232,27 @@ mod tests {
         assert!(why.contains("description"), "{why}");
         let why = parse_plan("I have no plan {yet").unwrap_err();
         assert!(!why.contains("cut off"), "{why}");
+    }
+
+    #[test]
+    fn unusable_paths_stand_for_the_whole_workspace() {
+        let many: Vec<String> = (0..=MAX_TASK_PATHS).map(|n| format!("f{n}")).collect();
+        for (written, expected) in [
+            (
+                serde_json::json!(["src/a.rs", "./docs/"]),
+                vec!["src/a.rs", "docs"],
+            ),
+            (serde_json::json!("src"), vec!["src"]),
+            (serde_json::json!(null), vec![]),
+            (serde_json::json!([""]), vec![]),
+            (serde_json::json!(["src", "/etc/passwd"]), vec!["."]),
+            (serde_json::json!(["../x"]), vec!["."]),
+            (serde_json::json!([7]), vec!["."]),
+            (serde_json::json!({ "path": "x" }), vec!["."]),
+            (serde_json::json!(many), vec!["."]),
+        ] {
+            assert_eq!(paths(&written), expected, "{written}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the orchestrator is asked: a plan for a request, and one answer from the results.
 
-use codelab_protocol::{ModelMessage, ModelRequest, OutputSchema};
+use codelab_protocol::{MAX_TASK_PATHS, ModelMessage, ModelRequest, OutputSchema};
 use serde_json::json;
 
 use super::summary::earlier_part;
@@ -33,8 +33,11 @@ pub fn planning_request(
     }
     prompt.push_str(&format!(
         "\nAnswer with JSON only: {{\"tasks\": [{{\"id\": \"<short id>\", \"agent\": \"<name>\", \"description\": \
-         \"<what to do>\", \"depends_on\": [\"<id>\"], \"estimated_tokens\": <number>}}]}}. At most {MAX_TASKS} tasks, \
-         ids of letters, digits, - and _, no circles. Each description must be understandable by itself."
+         \"<what to do>\", \"depends_on\": [\"<id>\"], \"paths\": [\"<path>\"], \"estimated_tokens\": <number>}}]}}. \
+         At most {MAX_TASKS} tasks, ids of letters, digits, - and _, no circles. Each description must be \
+         understandable by itself. In paths name the files or folders that the task will create or change, relative \
+         to the workspace, at most {MAX_TASK_PATHS}; leave it empty for a task that writes nothing. Tasks with a \
+         common path do not run at the same time, so name no more than needed."
     ));
     prompt.push_str(&format!("\n\n{RESULTS_ARE_DATA}"));
     prompt.push_str(&earlier_part(session));
@@ -98,12 +101,13 @@ fn plan_schema() -> OutputSchema {
     let task = json!({
         "type": "object",
         "additionalProperties": false,
-        "required": ["id", "agent", "description", "depends_on", "estimated_tokens"],
+        "required": ["id", "agent", "description", "depends_on", "paths", "estimated_tokens"],
         "properties": {
             "id": { "type": "string" },
             "agent": { "type": "string" },
             "description": { "type": "string" },
             "depends_on": { "type": "array", "items": { "type": "string" } },
+            "paths": { "type": "array", "items": { "type": "string" } },
             "estimated_tokens": { "type": "integer" },
         },
     });

@@ -157,7 +157,7 @@ fn cut_to(budget: usize) -> usize {
 }
 
 fn begins_turn(message: &Message) -> bool {
-    message.role == Role::User && message.answers.is_none()
+    message.role == Role::User && message.answers.is_none() && !message.steered
 }
 
 /// The places of the messages that fit, shortened where that is needed.

@@ -1,7 +1,7 @@
 //! Messages of people, and their choice of an agent.
 
 use codelab_protocol::{
-    AgentName, AttachedFile, Attachment, ClientMessageId, ErrorCode, MessageQueued,
+    AgentName, AttachedFile, Attachment, ClientMessageId, Delivery, ErrorCode, MessageQueued,
     SessionEventBody, SessionKind, TurnStatus,
 };
 
@@ -12,7 +12,11 @@ use crate::world::MAX_WAITING_BYTES;
 use crate::{CallerAnswer, Effect, EventRange, Refusal, Team, UserMessage};
 
 impl Output {
-    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
+    pub(super) fn input_accepted(
+        &mut self,
+        client_message_id: Option<ClientMessageId>,
+        span: EventRange,
+    ) {
         if let Some(client_message_id) = client_message_id {
             self.push(Effect::InputAccepted {
                 client_message_id,
@@ -55,13 +59,20 @@ impl Transition<'_, '_> {
         mut message: UserMessage,
     ) -> Result<CallerAnswer, Refusal> {
         let team = self.world.team;
+        let named = message.agent.clone();
+        let steers = message.delivery == Delivery::Steer
+            && self.session.turn.is_some()
+            && self.session.kind == SessionKind::Project;
         message.agent = self.session.addressee(message.agent, team);
         // One that was removed meanwhile is not chosen any more.
         let is_there = |agent: &AgentName| team.get(agent).is_some();
         self.session.chosen = self.session.chosen.take().filter(is_there);
         if let Some(agent) = &message.agent {
             self.world.team.known_agent(agent)?;
-            self.free_agent(agent)?;
+            // Whoever works now hears what steers.
+            if !steers {
+                self.free_agent(agent)?;
+            }
         }
         // In a project a message that names an agent is a request of its own; in the
         // runtime kind the name only pins.
@@ -77,6 +88,9 @@ impl Transition<'_, '_> {
             let attachments = self.output.attach(message.attachments);
             self.answered(&question, message.text, attachments)?;
             return Ok(CallerAnswer::Answered(span));
+        }
+        if steers {
+            return self.steer(message, named);
         }
         self.room_to_wait(&message.text)?;
         let span = EventRange {
@@ -150,6 +164,7 @@ impl Transition<'_, '_> {
                     message_id,
                     workflow_id,
                     position,
+                    steers: false,
                     content,
                     attachments,
                 }),

@@ -1,5 +1,7 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
+use std::collections::VecDeque;
+
 use codelab_protocol::{
     AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, DequeueReason, ErrorCode,
     ErrorData, MessageDequeued, MessageId, ModelOutput, SessionEventBody, SessionKind, TurnId,
@@ -197,6 +199,7 @@ impl Transition<'_, '_> {
     pub(crate) fn end_turn(&mut self, status: TurnStatus) {
         let ended = self.leave_turn(status);
         self.output.settle(status);
+        self.queue_steers();
         if let Some(turn) = ended {
             self.compact_if_long(turn.id);
         }
@@ -215,11 +218,11 @@ impl Transition<'_, '_> {
     }
 
     pub(crate) fn cancel(&mut self, drop_queue: bool) -> CallerAnswer {
-        let dropped = if drop_queue {
-            std::mem::take(&mut self.session.queue)
-        } else {
-            Default::default()
-        };
+        let mut dropped = VecDeque::new();
+        if drop_queue {
+            dropped.append(&mut self.session.queue);
+            dropped.append(&mut self.session.steers);
+        }
         let cancelled = match self.session.turn.is_some() {
             true => Some(self.cancel_turn()),
             false => self.stop_compacting().then_some(TurnStatus::Cancelled),
@@ -275,6 +278,7 @@ impl Transition<'_, '_> {
         }
         self.leave_turn(TurnStatus::Cancelled);
         self.output.settle(TurnStatus::Cancelled);
+        self.queue_steers();
         TurnStatus::Cancelled
     }
 

@@ -13,6 +13,7 @@ use crate::prompt::{
 use crate::session::{MessageSize, Transition};
 use crate::space::WorkingSpace;
 use crate::turn::budget::{BudgetQuestion, BudgetWhy};
+use crate::world::MAX_REQUEST_BYTES;
 use crate::{
     BudgetScope, BudgetState, Effect, Lane, PromptLimits, Session, Spending, Team, orchestrator,
 };
@@ -287,7 +288,11 @@ impl Funds<'_> {
             .as_ref()
             .map_or(0, |turn| tokens_of_text(&turn.request));
         let told = match next {
-            WorkflowPhase::Joining { .. } => self.session.workflow_result_tokens(),
+            WorkflowPhase::Joining { .. } => {
+                let steered: u64 = self.session.steered_by().map(tokens_of_text).sum();
+                let results = self.session.workflow_result_tokens();
+                results.saturating_add(steered.min(tokens_of_bytes(MAX_REQUEST_BYTES)))
+            }
             WorkflowPhase::Planning { repair, .. } => {
                 let repair = repair
                     .as_ref()

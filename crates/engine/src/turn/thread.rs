@@ -76,6 +76,9 @@ pub struct Thread {
     /// Tools of MCP servers that the agent found by searching; newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found_tools: Vec<String>,
+    /// How much of what steered its plan the task was told.
+    #[serde(default, skip_serializing_if = "is_none_heard")]
+    pub(crate) heard_steers: usize,
 }
 
 /// The call keeps its message: what was shown of it is replaced.
@@ -187,6 +190,10 @@ impl OpenCall {
 }
 
 fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+fn is_none_heard(count: &usize) -> bool {
     *count == 0
 }
 
@@ -308,6 +315,7 @@ impl Thread {
             said: None,
             warnings: Vec::new(),
             found_tools: Vec::new(),
+            heard_steers: 0,
         }
     }
 
@@ -482,6 +490,7 @@ impl Transition<'_, '_> {
             error.details.insert("steps".to_owned(), limit.into());
             return self.fail_thread(thread, error);
         }
+        self.tell_steers(&mut thread);
         let max_tokens = match self.set_aside_step(&mut thread) {
             Reservation::Granted(granted) => granted.max_tokens,
             Reservation::Waits => return self.await_room(thread),

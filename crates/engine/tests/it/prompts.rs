@@ -106,6 +106,7 @@ impl Case {
             client_message_id: None,
             caller: self.caller.clone(),
             attachments: Vec::new(),
+            delivery: codelab_protocol::Delivery::Queue,
         };
         session
             .apply(Input::UserMessage(message), &mut stage.world())

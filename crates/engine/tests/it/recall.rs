@@ -16,6 +16,7 @@ fn message(text: &str, agent: Option<&str>) -> Input {
         client_message_id: None,
         caller: Default::default(),
         attachments: Vec::new(),
+        delivery: codelab_protocol::Delivery::Queue,
     })
 }
 

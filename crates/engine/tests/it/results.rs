@@ -36,6 +36,7 @@ impl Play {
             client_message_id,
             caller,
             attachments: Vec::new(),
+            delivery: codelab_protocol::Delivery::Queue,
         }));
         let tasks = tasks.iter().map(
             |(id, needs)| json!({ "id": id, "agent": "agent_coder", "description": format!("do {id}"), "depends_on": needs }),

@@ -1,14 +1,14 @@
 //! Each file in `tests/scripts` is a conversation; its transcript of effects is the snapshot beside
 //! it.
 //!
-//! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool
+//! Lines: `user: text`, `user @agent: text`, `steer: text`, `steer @agent: text`, `switch: agent`, `model: text`, `model: call tool
 //! {json}` (several calls on one line are separated by ` && `), `model: text | call …`, `model
 //! fails: CODE`, `result: text`, `approve`, `approve remember`, `edit: {json}`, `reject: reason`,
 //! `cancel`, `cancel drop`, `reset`, `wait: seconds`, `crash: seconds` (`crash: 10 seen 290`:
 //! looked at so much later), `stopping` (until the crash), `single` (first line: single-agent
 //! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100
 //! task=60`,
-//! `summary: text`, `summary fails`, `compact`.
+//! `summary: text`, `summary fails`, `compact`, `fork: 3` (goes on in a session with the first three messages).
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan:
 //! a=coder b=writer<a,c` as the planner's answer, and, with a task's id after the first word,
@@ -30,11 +30,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use codelab_engine::{
-    AgentMode, CallerAnswer, Decision, Downtime, Effect, Input, KnownCall, Lane, MultipleToolCalls,
-    Session, ThreadPhase, UserMessage,
+    AgentMode, CallerAnswer, Decision, Downtime, Effect, Input, KnownCall, Lane, MessageRecord,
+    MultipleToolCalls, Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    AnswerCut, CallId, CallerContext, ErrorCode, Message, MessageId, ModelFailure,
+    AnswerCut, CallId, CallerContext, Delivery, ErrorCode, Message, MessageId, ModelFailure,
     ModelFailureKind, ModelOutput, Plan, RawToolCall, Role, Usage,
 };
 use serde_json::Value;
@@ -60,6 +60,8 @@ struct Play {
     plan: Option<Plan>,
     /// What users said.
     said: BTreeMap<MessageId, Message>,
+    /// The session's own history.
+    history: Vec<MessageRecord>,
     /// Every approval that there was.
     asked: BTreeSet<CallId>,
     used: Option<Usage>,
@@ -78,6 +80,7 @@ fn play(script: &str) -> String {
         calls: BTreeMap::new(),
         plan: None,
         said: BTreeMap::new(),
+        history: Vec::new(),
         asked: BTreeSet::new(),
         used: None,
         cut: None,
@@ -152,6 +155,8 @@ impl Play {
         match words.as_slice() {
             ["user"] => user(rest, None),
             ["user", agent] => user(rest, agent.strip_prefix('@')),
+            ["steer"] => steer(user(rest, None)),
+            ["steer", agent] => steer(user(rest, agent.strip_prefix('@'))),
             ["switch"] => Input::SwitchAgent {
                 agent: rest.parse().unwrap(),
             },
@@ -335,6 +340,7 @@ impl Play {
                     CallerAnswer::Repeat(_) => {
                         writeln!(self.transcript, "    the same again").unwrap()
                     }
+                    CallerAnswer::Steers(_) => writeln!(self.transcript, "    steers").unwrap(),
                     CallerAnswer::Nothing | CallerAnswer::Span(_) | CallerAnswer::Answered(_) => {}
                 }
             }
@@ -348,6 +354,11 @@ impl Play {
     }
 
     fn show(&mut self, effect: &Effect) {
+        if let Effect::Message(record) = effect
+            && record.task.is_none()
+        {
+            self.history.push(record.clone());
+        }
         match effect {
             Effect::CallOpened { call_id, .. } => self.last_call = Some(call_id.clone()),
             Effect::CallClosed {
@@ -385,7 +396,18 @@ fn user(text: &str, agent: Option<&str>) -> Input {
         client_message_id: None,
         caller: CallerContext::default(),
         attachments: Vec::new(),
+        delivery: Delivery::Queue,
     })
+}
+
+fn steer(input: Input) -> Input {
+    match input {
+        Input::UserMessage(message) => Input::UserMessage(UserMessage {
+            delivery: Delivery::Steer,
+            ..message
+        }),
+        other => other,
+    }
 }
 
 fn output(line: &str) -> ModelOutput {

@@ -232,6 +232,7 @@ impl Life {
             client_message_id: None,
             caller: CallerContext::default(),
             attachments: Vec::new(),
+            delivery: codelab_protocol::Delivery::Queue,
         })
     }
 

@@ -84,6 +84,15 @@ impl Owner {
     /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the
     /// answer is the last one's.
     pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<CallerAnswer, RuntimeError> {
+        self.take_as(inputs, None).await
+    }
+
+    /// `new_session`: what the session is that the commit makes.
+    pub(super) async fn take_as(
+        &mut self,
+        inputs: Vec<Input>,
+        new_session: Option<&NewSession>,
+    ) -> Result<CallerAnswer, RuntimeError> {
         let team = self.team_snapshot().await?;
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
@@ -145,7 +154,7 @@ impl Owner {
             Err(error) => Err(error),
         };
         let stored = match prepared {
-            Ok(prepared) => self.store(prepared, None).await,
+            Ok(prepared) => self.store(prepared, new_session).await,
             Err(error) => Err(error),
         };
         match stored {
@@ -219,6 +228,9 @@ impl Owner {
                 created_at: now(),
                 owner: Some(self.run.server_id.to_string()),
             });
+            if let Some(fork) = new_session.and_then(|new_session| new_session.fork.as_ref()) {
+                prepared.commit.attachments_shared.clone_from(&fork.files);
+            }
             prepared.commit.title = prepared
                 .commit
                 .title

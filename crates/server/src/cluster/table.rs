@@ -256,6 +256,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("POST", "/my/chat/{session_id}/cancel", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/compact", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/events", ProjectOfSession),
+    ("POST", "/my/chat/{session_id}/fork", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/message", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/messages", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/plans", ProjectOfSession),

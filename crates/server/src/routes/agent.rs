@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
 use codelab_protocol::{
-    AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MaybeKnown, MessageType,
+    AgentName, AgentStreamRequest, CallId, Delivery, Digest, ErrorCode, MaybeKnown, MessageType,
 };
 use codelab_runtime::Reader;
 
@@ -66,6 +66,7 @@ async fn user_message(app: &App, request: AgentStreamRequest) -> ApiResult<Reade
         client_message_id: request.client_message_id,
         caller,
         attachments: Vec::new(),
+        delivery: Delivery::Queue,
     };
     Ok(app
         .runtime

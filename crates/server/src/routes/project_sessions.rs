@@ -4,6 +4,7 @@ pub(super) mod answer;
 pub(super) mod approvals;
 pub(super) mod attachments;
 pub(super) mod export;
+pub(super) mod forks;
 pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
@@ -290,6 +291,7 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         agent: state.chosen_agent().cloned(),
         approve: Some(state.approve_mode()),
         compacting: state.is_compacting(),
+        forked_from: state.forked_from().cloned(),
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,
@@ -316,6 +318,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         model: None,
         agent: None,
         compacting: false,
+        forked_from: None,
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,

@@ -59,6 +59,7 @@ fn sample(path: &str) -> Value {
         "{session_id}" => json!({ "title": "taken over" }),
         "retry" => json!({}),
         "message" => json!({ "content": "hello" }),
+        "fork" => json!({ "at_message_id": "m-1" }),
         "decision" => json!({ "decision": "approve" }),
         "answer" => json!({ "answer": "42" }),
         "clients" => json!({ "client_id": "intruder", "sandbox": "none" }),

@@ -3,7 +3,7 @@
 
 use codelab_protocol::{ApprovalInfo, AttachedFile};
 
-use super::{AuditAppended, Commit, NewSessionRow};
+use super::{AuditAppended, Commit, NewSessionRow, SharedAttachment};
 use crate::StoreError;
 use crate::row::{AuditRow, MessageNotes, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
@@ -60,6 +60,15 @@ const INSERT_ATTACHMENT: &str = "INSERT INTO attachments (digest, size, content)
 
 const INSERT_SESSION_ATTACHMENT: &str = "INSERT INTO session_attachments (session_key, digest, name, media_type) \
      VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+// Locks the content until the reference is stored, or finds that it was removed.
+const HOLD_ATTACHMENT: &str = "UPDATE attachments SET size = size WHERE digest = $1";
+
+// A session that has the file already keeps its own name for it.
+const SHARE_ATTACHMENT: &str = "INSERT INTO session_attachments (session_key, digest, name, media_type) \
+     SELECT CAST($1 AS BIGINT), digest, name, media_type FROM session_attachments \
+     WHERE session_key = $2 AND digest = $3 \
+     ON CONFLICT (session_key, digest) DO UPDATE SET name = session_attachments.name";
 
 const FORGET_REASONING: [&str; 2] = [
     "UPDATE messages SET opaque_reasoning = NULL \
@@ -332,6 +341,14 @@ fn attachments(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
             Param::text(&about.media_type),
         ];
         stmts.push(Stmt::any(INSERT_SESSION_ATTACHMENT, params));
+    }
+    let mut shared = std::mem::take(&mut commit.attachments_shared);
+    shared.sort_by(|a, b| a.digest.as_str().cmp(b.digest.as_str()));
+    shared.dedup();
+    for SharedAttachment { from, digest } in shared {
+        stmts.push(Stmt::one(HOLD_ATTACHMENT, vec![Param::from(&digest)]));
+        let params = vec![commit.key.into(), from.into(), Param::from(&digest)];
+        stmts.push(Stmt::one(SHARE_ATTACHMENT, params));
     }
 }
 

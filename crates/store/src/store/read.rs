@@ -376,6 +376,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         partial: reason,
         error_message,
         retries,
+        steered,
         attachments,
     } = row.optional_json()?.unwrap_or_default();
     if let (Some(reasoning), Some(opaque)) = (&mut reasoning, row.optional_json()?) {
@@ -399,6 +400,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         reason,
         error_message,
         retries,
+        steered,
         attachments,
         ..Message::new(message_id, role, content, timestamp)
     };

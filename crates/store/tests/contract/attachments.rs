@@ -1,7 +1,7 @@
 //! The files of messages: stored once, and deleted with the last session that refers to them.
 
 use codelab_protocol::{AttachedFile, NewAttachment};
-use codelab_store::Commit;
+use codelab_store::{Commit, SharedAttachment, StoreError};
 
 use crate::harness::{FIRST, Harness, at, create, message, project_session};
 use crate::users::{new_project, user};
@@ -72,5 +72,54 @@ pub async fn a_file_is_stored_once_and_goes_with_its_last_session(harness: Harne
             .tamper(&format!("{insert} ('{digest}', 0, 'x')"))
             .await;
     }
+    harness
+}
+
+pub async fn a_session_can_refer_to_a_file_of_another_one(harness: Harness) -> Harness {
+    let store = &harness.store;
+    let project = store
+        .of(user(1))
+        .create_project(new_project("shop"), at(1))
+        .await
+        .unwrap();
+    let image = image();
+    let mut original = project_session("original", user(1), project.id());
+    original.attachments = vec![image.clone()];
+    let from = original.key;
+    store.commit(original).await.unwrap();
+    let shared = SharedAttachment {
+        from,
+        digest: image.about.digest.clone(),
+    };
+    let mut copy = project_session("copy", user(1), project.id());
+    // Several messages can name it.
+    copy.attachments_shared = vec![shared.clone(), shared.clone()];
+    let key = copy.key;
+    store.commit(copy).await.unwrap();
+    let digest = &image.about.digest;
+    assert_eq!(
+        store.attachment(key, digest).await.unwrap(),
+        Some(image.clone())
+    );
+    // A session that has it already keeps its own.
+    let mut again = Commit::new(key, FIRST);
+    again.messages.push(message(2, 1, "again"));
+    again.attachments_shared = vec![shared.clone()];
+    store.commit(again).await.unwrap();
+
+    store.purge(from).await.unwrap();
+    assert_eq!(
+        store.attachment(key, digest).await.unwrap(),
+        Some(image.clone())
+    );
+    // What the other session does not have cannot be shared, and nothing is stored then.
+    let mut late = project_session("late", user(1), project.id());
+    late.attachments_shared = vec![shared];
+    let refused = store.commit(late).await;
+    assert_eq!(refused, Err(StoreError::Conflict));
+    let id = codelab_protocol::SessionId::parse("late").unwrap();
+    assert!(store.of(user(1)).session(&id).await.unwrap().is_none());
+    store.purge(key).await.unwrap();
+    assert_eq!(store.attachment(key, digest).await.unwrap(), None);
     harness
 }

@@ -101,6 +101,7 @@ contract! {
     life::old_sessions_are_cleaned_up,
     life::a_newer_database_is_refused_untouched,
     attachments::a_file_is_stored_once_and_goes_with_its_last_session,
+    attachments::a_session_can_refer_to_a_file_of_another_one,
     ownership::a_session_is_claimed_by_one_living_server,
     ownership::a_server_is_ended_only_by_one_that_lives_and_saw_its_lease_lapse,
     ownership::whoever_takes_the_place_of_a_lapsed_server_ends_it,

@@ -21,6 +21,8 @@ fn plan(name: &str, status: PlanStatus) -> Plan {
         agent: agent("agent_coder"),
         description: "zero \0 and «quotes»".to_owned(),
         depends_on,
+        paths: Vec::new(),
+        waits_for: Vec::new(),
         status: TaskStatus::Running,
         estimated_tokens: 1200,
         estimated_cost_usd: Some(0.0125),

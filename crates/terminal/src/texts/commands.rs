@@ -166,6 +166,34 @@ texts! {
         "taken back: {0}; such calls ask again",
         "отозвано: {0}; о таких вызовах снова спросят",
         "відкликано: {0}; про такі виклики знову спитають";
+    HelpSteer:
+        "say this to the agents at work: they hear it after their next tool results; Alt-S does the same",
+        "сказать это агентам, которые сейчас работают: они узнают после ближайших результатов инструментов; Alt-S делает то же",
+        "сказати це агентам, які зараз працюють: вони почують після найближчих результатів інструментів; Alt-S робить те саме";
+    HelpFork:
+        "go on in a new session that has everything said so far",
+        "продолжить в новой сессии, где есть всё сказанное до сих пор",
+        "продовжити в новій сесії, де є все сказане досі";
+    NothingToFork:
+        "nothing was said yet that a new session could begin with",
+        "ещё ничего не сказано, с чего могла бы начаться новая сессия",
+        "ще нічого не сказано, з чого могла б початися нова сесія";
+    SteerWhat:
+        "write what the agents should hear: /steer TEXT",
+        "напишите, что должны услышать агенты: /steer ТЕКСТ",
+        "напишіть, що мають почути агенти: /steer ТЕКСТ";
+    Steers:
+        "the agents hear this after their next tool results: {0}",
+        "агенты узнают это после ближайших результатов инструментов: {0}",
+        "агенти почують це після найближчих результатів інструментів: {0}";
+    WritesPaths:
+        "writes {0}",
+        "пишет {0}",
+        "пише {0}";
+    SameFiles:
+        "waits for {0}: same files",
+        "ждёт {0}: те же файлы",
+        "чекає на {0}: ті самі файли";
     HelpCompact:
         "sum up what was said, to free the model's context",
         "заменить сказанное кратким пересказом, чтобы освободить контекст модели",

@@ -70,6 +70,8 @@ pub enum Block {
     Queued {
         position: u64,
         text: String,
+        /// It waits for the next tool results of the turn, not for its end.
+        steers: bool,
     },
     /// A queued message was taken back.
     Dequeued(String),

@@ -27,6 +27,10 @@ pub enum SlashCommand {
     Allowed(Option<String>),
     /// What passes without a question: `ask` or `edits`.
     Approve(Option<String>),
+    /// Says this to the agents that work now.
+    Steer(Option<String>),
+    /// Goes on in a new session with the history so far.
+    Fork,
     /// Sums the history up.
     Compact,
     Cost,
@@ -45,7 +49,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 21] = [
+pub const HELP: [(&str, CommandText); 23] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -56,6 +60,8 @@ pub const HELP: [(&str, CommandText); 21] = [
     ("/model [NAME]", CommandText::HelpModel),
     ("/allowed [-N]", CommandText::HelpAllowed),
     ("/approve [MODE]", CommandText::HelpApprove),
+    ("/steer TEXT", CommandText::HelpSteer),
+    ("/fork", CommandText::HelpFork),
     ("/compact", CommandText::HelpCompact),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
@@ -104,6 +110,8 @@ impl SlashCommand {
             "model" => Self::Model(argument),
             "allowed" => Self::Allowed(argument),
             "approve" => Self::Approve(argument),
+            "steer" => Self::Steer(argument),
+            "fork" => Self::Fork,
             "compact" => Self::Compact,
             "cost" => Self::Cost,
             "trust" => Self::Trust,
@@ -133,6 +141,8 @@ impl fmt::Display for SlashCommand {
             Self::Model(model) => ("model", model.as_ref()),
             Self::Allowed(number) => ("allowed", number.as_ref()),
             Self::Approve(mode) => ("approve", mode.as_ref()),
+            Self::Steer(text) => ("steer", text.as_ref()),
+            Self::Fork => ("fork", None),
             Self::Compact => ("compact", None),
             Self::Cost => ("cost", None),
             Self::Trust => ("trust", None),
@@ -179,6 +189,13 @@ mod tests {
                 Some(SlashCommand::Approve(Some("edits".to_owned()))),
             ),
             ("/compact", Some(SlashCommand::Compact)),
+            ("/fork", Some(SlashCommand::Fork)),
+            (
+                "/steer use tabs\nand no spaces",
+                Some(SlashCommand::Steer(Some(
+                    "use tabs\nand no spaces".to_owned(),
+                ))),
+            ),
             ("/exit", Some(SlashCommand::Quit)),
             ("/trust", Some(SlashCommand::Trust)),
             (

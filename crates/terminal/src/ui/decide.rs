@@ -82,6 +82,7 @@ impl Talk {
                         written: text,
                         text: expanded,
                         images,
+                        delivery: Default::default(),
                     };
                     return self.answer_with_images(call, message);
                 }

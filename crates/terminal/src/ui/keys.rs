@@ -66,6 +66,8 @@ fn key(event: KeyEvent) -> Option<Key> {
         KeyCode::Char('b') if alt => Key::Go(Motion::WordLeft),
         KeyCode::Char('f') if alt => Key::Go(Motion::WordRight),
         KeyCode::Char('d') if alt => Key::Delete(Motion::WordRight),
+        // The same key of a Russian or Ukrainian keyboard.
+        KeyCode::Char('s' | 'S' | 'ы' | 'Ы' | 'і' | 'І') if alt => Key::Steer,
         KeyCode::Char(_) if alt => return None,
         KeyCode::Char(letter) => Key::Char(letter),
         _ => return None,

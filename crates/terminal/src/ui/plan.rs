@@ -6,6 +6,7 @@ use codelab_client::{PlanView, TaskNote};
 use codelab_policy::visible;
 use codelab_protocol::{AgentName, PlanStatus, Task, TaskId, TaskStatus};
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::text::{BOLD, Colour, DIM, Style, TextLine};
@@ -193,6 +194,18 @@ impl PlanDrawing<'_> {
             let after: Vec<&str> = task.depends_on.iter().map(TaskId::as_str).collect();
             let after = self.language.with(Text::AfterTasks, &[&after.join(", ")]);
             line.extend(TextLine::styled(&format!("  {after}"), DIM));
+        }
+        if drawing == Drawing::Whole && !task.paths.is_empty() {
+            let paths = visible(&task.paths.join(", "));
+            let paths = self.language.with(CommandText::WritesPaths, &[&paths]);
+            line.extend(TextLine::styled(&format!("  {paths}"), DIM));
+        }
+        let waits_for = self.view.waits_for(task);
+        if !waits_for.is_empty() {
+            let waits_for: Vec<&str> = waits_for.iter().map(TaskId::as_str).collect();
+            let waits = [waits_for.join(", ")];
+            let waits = self.language.with(CommandText::SameFiles, &[&waits[0]]);
+            line.extend(TextLine::styled(&format!("  {waits}"), DIM));
         }
         let note = note.and_then(|note| match note {
             TaskNote::Writes => Some(self.language.text(Text::Writes)),

@@ -27,6 +27,8 @@ pub enum Key {
     Char(char),
     Paste(String),
     Enter,
+    /// Alt-S.
+    Steer,
     NewLine,
     Up,
     Down,
@@ -45,6 +47,8 @@ pub enum Key {
 pub enum Action {
     Nothing,
     Send(String),
+    /// For the agents that work now.
+    Steer(String),
     /// A command of the person's, without its exclamation mark.
     Run(String),
     Answer {
@@ -276,7 +280,9 @@ impl Prompt {
                 let action = self.choose(choice, ask);
                 self.unless_more_follows(choice, action, now)
             }
-            (Key::Paste(_) | Key::Enter | Key::NewLine, Focus::Decide(_)) => Action::Nothing,
+            (Key::Paste(_) | Key::Enter | Key::Steer | Key::NewLine, Focus::Decide(_)) => {
+                Action::Nothing
+            }
             (Key::Escape, Focus::Decide(_)) => {
                 // Back to what was being written, undecided.
                 self.editor.set(self.draft.take().unwrap_or_default());
@@ -290,6 +296,9 @@ impl Prompt {
             (Key::Enter, Focus::Answer(_)) if !self.is_shown(state) => Action::Nothing,
             (Key::Enter, Focus::Message) if self.would_answer(state) => self.put_aside(),
             (Key::Enter, focus) => self.enter(focus, Source::Keys),
+            (Key::Steer, Focus::Message) if !self.editor.text().trim().is_empty() => {
+                Action::Steer(self.editor.take())
+            }
             (key, _) => self.edit(key),
         }
     }
@@ -476,7 +485,13 @@ impl Prompt {
             Key::Down => self.editor.down(),
             Key::Go(motion) => self.editor.go(motion),
             Key::Delete(motion) => self.editor.delete(motion),
-            Key::Enter | Key::Tab | Key::Escape | Key::Interrupt | Key::End | Key::Redraw => {}
+            Key::Enter
+            | Key::Steer
+            | Key::Tab
+            | Key::Escape
+            | Key::Interrupt
+            | Key::End
+            | Key::Redraw => {}
         }
         Action::Nothing
     }

@@ -142,9 +142,16 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
                 .with(short(to), AGENT);
             vec![line.with(&format!("  {reason}"), DIM)]
         }
-        Block::Queued { position, text } => {
+        Block::Queued {
+            position,
+            text,
+            steers,
+        } => {
             let (position, text) = (position.to_string(), in_one_row(text));
-            vec![quiet(&language.with(Text::QueuedAt, &[&position, &text]))]
+            vec![quiet(&match steers {
+                true => language.with(CommandText::Steers, &[&text]),
+                false => language.with(Text::QueuedAt, &[&position, &text]),
+            })]
         }
         Block::Dequeued(text) => {
             vec![quiet(&language.with(Text::TakenBack, &[&in_one_row(text)]))]

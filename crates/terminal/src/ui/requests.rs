@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, ApproveMode, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession,
-    ErrorCode, HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId,
-    RememberedId, SendMessage, SessionId, UsageTotal,
+    Delivery, ErrorCode, HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId,
+    ProjectId, RememberedId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -76,6 +76,8 @@ pub struct OutgoingMessage {
     /// With the files that it names.
     pub text: String,
     pub images: Vec<NewAttachment>,
+    /// What happens to it while a turn runs.
+    pub delivery: Delivery,
 }
 
 /// A decision in the words of its route.
@@ -130,12 +132,14 @@ pub async fn send(
         written,
         text,
         images,
+        delivery,
     } = outgoing;
     let message = SendMessage {
         content: Some(text),
         target_agent: target,
         client_message_id: message_id(),
         attachments: images,
+        delivery,
     };
     // The stream is for whoever has no other; its start says that the message is kept.
     let sent = repeated(RESTART_BACKOFF, || async {

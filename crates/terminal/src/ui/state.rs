@@ -5,7 +5,7 @@ mod print;
 
 use std::collections::{HashMap, HashSet};
 
-use codelab_client::{PlanView, SessionView, WaitingItem};
+use codelab_client::{MessageStatus, PlanView, SessionItem, SessionView, WaitingItem};
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId,
     CalledTool, CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent,
@@ -219,6 +219,20 @@ impl ViewState {
 
     pub fn is_compacting(&self) -> bool {
         self.compact_request != CompactRequest::None || self.view.is_compacting()
+    }
+
+    /// The last message of the session itself that is stored.
+    pub fn last_message(&self) -> Option<MessageId> {
+        let stored = |item: &SessionItem| match item {
+            SessionItem::Message(message)
+                if message.origin == TaskOrigin::default()
+                    && !matches!(message.status, MessageStatus::Streaming { .. }) =>
+            {
+                Some(message.message_id.clone())
+            }
+            _ => None,
+        };
+        self.view.items().rev().find_map(stored)
     }
 
     /// What can get its full time again: what waits longest, else the latest plan.

@@ -451,6 +451,7 @@ impl Talk {
                     self.say_with_files(text.clone(), text).await;
                 }
             }
+            Action::Steer(text) => self.steer_with_files(text.clone(), text).await,
             Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text).await,

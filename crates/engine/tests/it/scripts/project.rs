@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, Budget, CallVersion, ClientStanding, Ids as _, Input, RetriedRequest, Spending,
-    Team, ThreadPhase, ToolEnd,
+    AgentClosed, Budget, CallVersion, ClientStanding, Fork, Ids as _, Input, RetriedRequest,
+    Spending, Team, ThreadPhase, ToolEnd,
 };
 use codelab_protocol::{
     AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase,
-    FilePreview, MessageId, ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
+    FilePreview, ForkedFrom, MessageId, ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,22 @@ impl Play {
             "project" => {
                 self.stage = Stage::project();
                 self.session = project_session(budget(rest));
+            }
+            "fork" => {
+                let mut messages = std::mem::take(&mut self.history);
+                messages.truncate(rest.parse().unwrap());
+                let from = ForkedFrom {
+                    session_id: self.session.id().clone(),
+                    message_id: messages.last().unwrap().message.message_id.clone(),
+                };
+                let fresh = project_session(self.session.budget_as_set());
+                let original = Box::new(std::mem::replace(&mut self.session, fresh));
+                self.stage.space = crate::it::space::TestSpace::new();
+                self.apply(Input::Fork(Box::new(Fork {
+                    from,
+                    original,
+                    messages,
+                })));
             }
             "used" => {
                 let total_tokens = rest.parse().unwrap();
@@ -370,7 +386,7 @@ fn budget(text: &str) -> Budget {
     Budget { usd, tokens }
 }
 
-/// `a=coder b=writer<a` as the planner would write it; anything else as it is.
+/// `a=coder b=writer<a@src,docs` (`@`: the paths) as the planner would write it; anything else as it is.
 fn plan(text: &str) -> String {
     if !text.split_whitespace().all(|task| task.contains('=')) || text.contains('{') {
         return text.to_owned();
@@ -378,10 +394,13 @@ fn plan(text: &str) -> String {
     let tasks: Vec<Value> = text
         .split_whitespace()
         .map(|task| {
+            let (task, paths) = task.split_once('@').unwrap_or((task, ""));
+            let paths: Vec<&str> = paths.split(',').filter(|path| !path.is_empty()).collect();
             let (id, rest) = task.split_once('=').unwrap();
             let (agent, needs) = rest.split_once('<').unwrap_or((rest, ""));
             let needs: Vec<&str> = needs.split(',').filter(|id| !id.is_empty()).collect();
-            json!({ "id": id, "agent": agent, "description": format!("do {id}"), "depends_on": needs })
+            json!({ "id": id, "agent": agent, "description": format!("do {id}"), "depends_on": needs,
+                    "paths": paths })
         })
         .collect();
     json!({ "tasks": tasks }).to_string()

@@ -3,7 +3,7 @@
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
     ChunkBody, ErrorData, FileBase, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody,
-    TaskOrigin, ToolCallChunk,
+    TaskId, TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -45,6 +45,7 @@ pub fn effect(effect: &Effect) -> Option<String> {
             };
             let retried = match &record.message.retries {
                 Some(_) => " (again)",
+                None if record.message.steered => " (steered)",
                 None => "",
             };
             let content = record.message.content.replace('\n', "\n        ");
@@ -210,10 +211,11 @@ fn chat(body: &SessionEventBody) -> String {
                 .unwrap_or_else(|| created.message.role.as_str().to_owned());
             format!("message_created{} by {who}", of(&created.origin))
         }
-        E::MessageQueued(queued) => format!(
-            "message_queued, position {}: {}",
-            queued.position, queued.content
-        ),
+        E::MessageQueued(queued) => {
+            let steers = if queued.steers { " to steer" } else { "" };
+            let (position, content) = (queued.position, &queued.content);
+            format!("message_queued{steers}, position {position}: {content}")
+        }
         E::MessageDequeued(back) => format!("message_dequeued {:?}", back.reason),
         E::DirectAgentCall(call) => format!("direct_agent_call {}", call.agent),
         E::AgentStatusChanged(changed) => {
@@ -423,7 +425,14 @@ fn statuses(plan: &Plan) -> String {
     let tasks: Vec<String> = plan
         .tasks
         .iter()
-        .map(|task| format!(" {}={:?}", task.id, task.status))
+        .map(|task| {
+            let waits: Vec<&str> = task.waits_for.iter().map(TaskId::as_str).collect();
+            let waits = match waits.is_empty() {
+                true => String::new(),
+                false => format!("(waits for {})", waits.join(",")),
+            };
+            format!(" {}={:?}{waits}", task.id, task.status)
+        })
         .collect();
     format!("{}{}", plan.status.as_str(), tasks.concat())
 }

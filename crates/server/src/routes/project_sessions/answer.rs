@@ -82,9 +82,13 @@ fn acceptance(first: Option<&SessionEventBody>) -> MessageAccepted {
     let (message_id, status, workflow_id, position) = match first {
         Some(SessionEventBody::MessageQueued(queued)) => {
             let position = Some(queued.position);
+            let status = match queued.steers {
+                true => AcceptedStatus::Steering,
+                false => AcceptedStatus::Queued,
+            };
             (
                 Some(queued.message_id.clone()),
-                AcceptedStatus::Queued,
+                status,
                 queued.workflow_id.clone(),
                 position,
             )
@@ -165,6 +169,10 @@ fn is_planned(first: &SessionEventBody) -> bool {
     }
 }
 
+fn steers(first: &SessionEventBody) -> bool {
+    matches!(first, SessionEventBody::MessageQueued(queued) if queued.steers)
+}
+
 /// What a turn's reader shows that an answer is made of.
 enum TurnItem {
     Event(TurnId, Box<SessionEvent>),
@@ -216,8 +224,9 @@ impl Seen {
     fn next(&mut self, item: Option<TurnItem>) -> ApiResult<Option<MessageOutcome>> {
         match item {
             Some(TurnItem::Event(turn, event)) => {
-                if self.turn.replace(turn).is_none() && is_planned(&event.body) {
-                    // The same message came before, without an agent's name.
+                let is_first = self.turn.replace(turn).is_none();
+                if is_first && (is_planned(&event.body) || steers(&event.body)) {
+                    // The same message came before, without an agent's name or to steer.
                     let accepted = acceptance(Some(&event.body));
                     return Ok(Some(MessageOutcome::Accepted(accepted)));
                 }
@@ -250,6 +259,9 @@ impl Seen {
     fn note(&mut self, event: SessionEvent) {
         self.queued = None;
         match event.body {
+            // Somebody steers the turn; its own message stays the one that it answers.
+            SessionEventBody::MessageQueued(queued) if queued.steers => {}
+            SessionEventBody::MessageCreated(created) if created.message.steered => {}
             SessionEventBody::MessageQueued(queued) => {
                 self.user_message = Some(queued.message_id);
                 self.queued = Some(queued.position);

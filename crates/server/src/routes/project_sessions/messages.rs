@@ -30,11 +30,17 @@ use crate::sse;
 /// With `Accept: text/event-stream` the answer is the message's events until its turn ends or
 /// suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
 /// with its `workflow_id`.
+///
+/// With `delivery: "steer"`, while a turn runs, the agents at work are told the message after their
+/// next tool results, in a plan every task that works or starts later. It is answered at once with
+/// the status `steering`; its events are those of the running turn. If that turn ends first, the
+/// message waits in the queue. Without a turn, and where it answers a question, nothing is
+/// different.
 #[utoipa::path(
     post, path = "/my/chat/{session_id}/message", request_body = SendMessage,
     responses(
         (status = 200, description = "A direct call's answer, or the events of the message", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
-        (status = 202, description = "Durable; it is planned, or waits for an earlier message", body = MessageAccepted),
+        (status = 202, description = "Durable; it is planned, steers, or waits for an earlier message", body = MessageAccepted),
         (status = 404, description = "Unknown session or agent"),
         (status = 409, description = "The direct call was cancelled", body = DirectAnswer),
         (status = 422, description = "Something is missing or not valid, or the agent's model does not take the images"),
@@ -91,6 +97,7 @@ pub(in crate::routes) fn checked(
         client_message_id: body.client_message_id,
         caller: caller_of(session),
         attachments: attachments::checked(body.attachments)?,
+        delivery: body.delivery,
     })
 }
 

@@ -47,6 +47,7 @@ impl ViewState {
                 let waits = queued.find(|queued| queued.message_id == *message_id);
                 out.push(Block::Queued {
                     position: *position,
+                    steers: waits.is_some_and(|queued| queued.steers),
                     text: waits
                         .map(|queued| without_files(&queued.text).to_owned())
                         .unwrap_or_default(),

@@ -8,7 +8,7 @@ use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
 use crate::ui::state::CompactRequest;
-use crate::ui::{allowed, compact};
+use crate::ui::{allowed, compact, fork};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
@@ -16,7 +16,10 @@ impl Talk {
     pub(super) fn echo(&mut self, command: &SlashCommand) {
         let is_message = matches!(
             command,
-            SlashCommand::Quit | SlashCommand::Init(_) | SlashCommand::Other(..)
+            SlashCommand::Quit
+                | SlashCommand::Init(_)
+                | SlashCommand::Steer(_)
+                | SlashCommand::Other(..)
         );
         if self.surface.is_terminal() && !is_message {
             self.print(&Block::User(command.to_string()));
@@ -95,6 +98,15 @@ impl Talk {
                         .requests
                         .spawn(compact::compact(client, session, language))
                 }
+            },
+            (SlashCommand::Steer(Some(text)), _) => {
+                let written = format!("/steer {text}");
+                self.steer_with_files(written, text).await;
+            }
+            (SlashCommand::Steer(None), _) => self.say(CommandText::SteerWhat, &[]),
+            (SlashCommand::Fork, session) => match session.zip(self.state.last_message()) {
+                Some((session, at)) => _ = self.requests.spawn(fork::fork(client, session, at)),
+                None => self.say(CommandText::NothingToFork, &[]),
             },
             (SlashCommand::Compact, None) => self.say(CommandText::NothingToCompact, &[]),
             (SlashCommand::Cost, session) => {

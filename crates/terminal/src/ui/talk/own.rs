@@ -1,7 +1,7 @@
 //! What the person does besides talking: naming files, running commands of their own, writing the
 //! session to a file.
 
-use codelab_protocol::{NewAttachment, SessionId};
+use codelab_protocol::{Delivery, NewAttachment, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use crate::Text;
@@ -28,11 +28,21 @@ impl Talk {
 
     /// Sends a text with the files that it names.
     pub(super) async fn say_with_files(&mut self, written: String, text: String) {
+        self.deliver(written, text, Delivery::Queue).await;
+    }
+
+    /// Says it to the agents that work now; without any it is a message like others.
+    pub(super) async fn steer_with_files(&mut self, written: String, text: String) {
+        self.deliver(written, text, Delivery::Steer).await;
+    }
+
+    async fn deliver(&mut self, written: String, text: String, delivery: Delivery) {
         if let Some((text, images)) = self.with_files(&written, text).await {
             self.send(OutgoingMessage {
                 written,
                 text,
                 images,
+                delivery,
             });
         }
     }

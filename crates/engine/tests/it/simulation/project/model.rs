@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::{AGENTS, Life};
 
+/// Some lie beneath others; one is no path that a person may write.
+const PATHS: [&str; 7] = ["a", "a/b", "a/b/c.rs", "ab", "d", "e/*.rs", "/etc/passwd"];
+
 impl Life {
     pub(super) fn model_finished(&mut self, call: ModelCallId) -> Input {
         let turn = self.session.turn().filter(|turn| turn.id == call.turn);
@@ -88,7 +91,11 @@ impl Life {
                     .collect(),
             };
             let agent = self.rng.pick(&AGENTS).unwrap();
-            tasks.push(json!({ "id": format!("t{index}"), "agent": agent, "description": "d", "depends_on": needs }));
+            let paths: Vec<&str> = (0..self.rng.below(3))
+                .filter_map(|_| self.rng.pick(&PATHS).copied())
+                .collect();
+            tasks.push(json!({ "id": format!("t{index}"), "agent": agent, "description": "d", "depends_on": needs,
+                               "paths": paths }));
         }
         tasks
     }

@@ -5,8 +5,8 @@ use codelab_engine::{
     ClientStanding, Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, ApproveMode, CallId, CallerContext, ClientId, FileBase, FilePreview, TurnStatus,
-    WaitingKind,
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, Delivery, FileBase, FilePreview,
+    TurnStatus, WaitingKind,
 };
 use serde_json::json;
 
@@ -47,6 +47,10 @@ impl Life {
             client_message_id: None,
             caller: CallerContext::default(),
             attachments: Vec::new(),
+            delivery: match self.rng.one_in(3) {
+                true => Delivery::Steer,
+                false => Delivery::Queue,
+            },
         })
     }
 

@@ -21,6 +21,7 @@ use crate::it::space::TestSpace;
 mod asked;
 mod said;
 mod slots;
+mod steered;
 
 #[derive(Default)]
 pub struct Record {
@@ -45,6 +46,7 @@ pub struct Record {
     ended: BTreeMap<TurnId, TurnStatus>,
     workflows: Workflows,
     said: said::Said,
+    steered: steered::Steered,
     spent: u64,
     failed_in_step: BTreeSet<TaskId>,
     /// How many of them because the server stopped.
@@ -259,6 +261,7 @@ impl Record {
                         self.unanswered
                     );
                     assert!(id.step <= stage.limits.steps, "too many steps");
+                    self.steered.step(id, origin);
                 }
             }
             Effect::PlanSaved { plan, .. } => self.workflows.saved(plan),
@@ -305,7 +308,15 @@ impl Record {
             "turn {} goes on after its end",
             event.turn
         );
+        self.steered.event(event.turn, body);
         match body {
+            // Also one that steered until its turn ended.
+            SessionEventBody::MessageQueued(queued) if !queued.steers => {
+                self.accepted.insert(event.turn);
+            }
+            SessionEventBody::MessageDequeued(_) => {
+                self.accepted.insert(event.turn);
+            }
             SessionEventBody::ToolCall(shown) => {
                 self.dispatched(
                     &shown.call.tool_call.call_id,
@@ -394,6 +405,7 @@ impl Record {
     fn message(&mut self, record: &MessageRecord, stage: &Stage) {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.said.message(&record.message, stage);
+        self.steered.message(record);
         self.messages += 1;
         match (record.message.role, &record.message.tool_call_id) {
             // It answers a question of the turn that runs.
@@ -401,6 +413,13 @@ impl Record {
                 assert!(
                     self.begun.last().is_none_or(|last| *last <= record.turn),
                     "an answer in an earlier turn"
+                );
+            }
+            // It is for the turn that runs, after the results of its thread.
+            (Role::User, _) if record.message.steered => {
+                assert!(
+                    !self.ended.contains_key(&record.turn),
+                    "a turn that has ended is steered"
                 );
             }
             (Role::User, _) if record.task.is_none() => {
@@ -533,7 +552,12 @@ impl Record {
                     event.seq
                 );
             }
-            let is_late = matches!(&event.body, EventBody::Project(SessionEventBody::ToolResult(result)) if result.late);
+            // What is said to a turn that waits does not change how it stands.
+            let is_late = match &event.body {
+                EventBody::Project(SessionEventBody::ToolResult(result)) => result.late,
+                EventBody::Project(SessionEventBody::MessageQueued(queued)) => queued.steers,
+                EventBody::Project(_) | EventBody::Chunk(_) => false,
+            };
             if now.is_some_and(|(turn, _)| turn == event.turn) && !is_late {
                 last_of_turn = Some(event);
             }
@@ -560,8 +584,13 @@ impl Record {
             }
         );
         assert!(
-            session.queued() <= stage.limits.queue_length,
+            session.queued() <= stage.limits.queue_length + self.steered.queued(),
             "the queue is longer than its limit"
+        );
+        assert_eq!(session.steering(), self.steered.waiting());
+        assert!(
+            session.turn().is_some() || session.steering() == 0,
+            "a message steers nothing"
         );
         let models: Vec<ModelCallId> = self.models.values().copied().collect();
         let wanted = wanted(session);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_protocol::{
     Plan, PlanId, PlanStatus, SessionEventBody, TaskId, TaskStatus, TurnId, TurnStatus,
-    WorkflowStatus,
+    WorkflowStatus, paths_overlap,
 };
 
 /// The plans of a life, and for each turn the run of one.
@@ -18,6 +18,7 @@ pub struct Workflows {
 #[derive(Default)]
 struct Run {
     needs: BTreeMap<TaskId, BTreeSet<TaskId>>,
+    paths: BTreeMap<TaskId, Vec<String>>,
     resolved: bool,
     started: BTreeSet<TaskId>,
     ended: BTreeMap<TaskId, TaskStatus>,
@@ -42,6 +43,7 @@ impl Workflows {
             SessionEventBody::TaskPlanCreated(plan) => {
                 let mut run = Run::default();
                 for task in &plan.tasks {
+                    run.paths.insert(task.id.clone(), task.paths.clone());
                     run.needs
                         .insert(task.id.clone(), task.depends_on.iter().cloned().collect());
                     if task.status == TaskStatus::Completed {
@@ -65,6 +67,8 @@ impl Workflows {
                 );
                 if resolved.decision == codelab_engine::ApprovalOutcome::Edited {
                     let needs = |needs: &[TaskId]| needs.iter().cloned().collect();
+                    let paths = resolved.tasks.iter();
+                    run.paths = paths.map(|t| (t.id.clone(), t.paths.clone())).collect();
                     run.needs = resolved
                         .tasks
                         .iter()
@@ -162,6 +166,11 @@ impl Run {
             !self.ended.contains_key(task),
             "{task} started after its end"
         );
+        let runs = |other: &&TaskId| *other != task && !self.ended.contains_key(*other);
+        for other in self.started.iter().filter(runs) {
+            let overlap = paths_overlap(&self.paths[task], &self.paths[other]);
+            assert!(!overlap, "{task} and {other} write the same files at once");
+        }
         for needed in &self.needs[task] {
             let state = self.ended.get(needed);
             assert_eq!(
