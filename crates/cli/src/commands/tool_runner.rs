@@ -15,6 +15,7 @@ use codelab_toolrunner::{
     ToolRunnerOptions,
 };
 use codelab_workspace::{Bounds, Launcher, Network};
+use rustix::termios::QueueSelector;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -174,6 +175,8 @@ pub async fn ask(prompt: &str) -> Option<String> {
     // In its own thread, because a blocking read cannot be cancelled and must not keep the process
     // alive.
     std::thread::spawn(move || {
+        // What was typed before the question was there is no answer to it.
+        let _ = rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush);
         let mut out = std::io::stderr();
         let _ = out.write_all(prompt.as_bytes());
         let _ = out.flush();

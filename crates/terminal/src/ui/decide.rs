@@ -331,6 +331,12 @@ impl Talk {
     }
 
     async fn edit(&mut self, ask: PendingAsk) {
+        // What the person edits replaces the file as it is now, and nothing that comes meanwhile.
+        self.reread_of(&ask).await;
+        let base = match &ask {
+            PendingAsk::Approval(request) => self.state.shown_base(&request.approval),
+            PendingAsk::Plan(_) | PendingAsk::Question(_) | PendingAsk::Local(_) => None,
+        };
         let Some(Editable {
             text,
             name,
@@ -350,7 +356,11 @@ impl Talk {
             Ok(edited) => edited,
             Err(error) => return self.notice(error.told(self.language())),
         };
-        if edited == text {
+        // An editor that is left without saving decides nothing. Neither does an emptied file.
+        if edited == start || edited == text || edited.trim().is_empty() {
+            if start != text {
+                self.drafts.insert(ask.call_id().clone(), start);
+            }
             return self.say(Text::NothingChanged, &[]);
         }
         let changed = match becomes {
@@ -387,7 +397,7 @@ impl Talk {
                     decision,
                     modified_args: Some(changed),
                     digest,
-                    base: self.state.shown_base(&request.approval),
+                    base,
                     ..HitlDecision::default()
                 };
                 DecisionRequest::Approval(ask.call_id().clone(), body)
