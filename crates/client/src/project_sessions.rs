@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codelab_protocol::{
-    ChangeProjectSession, CreateProjectSession, DirectAnswer, ForkSession, MessageAccepted, MessageId,
-    MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail,
-    ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn, Role, SendMessage,
-    SessionEvent, SessionId, UsageReport,
+    ChangeProjectSession, CreateProjectSession, DirectAnswer, ForkSession, MessageAccepted,
+    MessageId, MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn,
+    Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};

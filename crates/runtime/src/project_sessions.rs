@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use codelab_engine::{
-    Budget, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase,
-};
+use codelab_engine::{Budget, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase};
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode,
-    MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode, MessageId, PlanId, RememberedId,
+    SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -65,7 +63,11 @@ impl Runtime {
     }
 
     /// The agent that a caller names.
-    pub(crate) async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
+    pub(crate) async fn target(
+        &self,
+        space: &Space,
+        target: &str,
+    ) -> Result<AgentName, RuntimeError> {
         let team = space
             .team_snapshot()
             .await

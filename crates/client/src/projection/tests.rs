@@ -34,7 +34,10 @@ fn described(view: &SessionView) -> Value {
         TurnState::Stopped(status) => status.as_str(),
     };
     let waiting_messages = |steers: bool| -> Vec<&MessageId> {
-        let of_kind = view.queued().iter().filter(|queued| queued.steers == steers);
+        let of_kind = view
+            .queued()
+            .iter()
+            .filter(|queued| queued.steers == steers);
         of_kind.map(|queued| &queued.message_id).collect()
     };
     let mut turn = json!({"status": status, "queued": waiting_messages(false)});

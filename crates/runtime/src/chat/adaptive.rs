@@ -15,9 +15,8 @@ use codelab_engine::{
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
-    Delivery,
-    AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message,
-    ModelFailure, ModelRequest, Question, Role, SessionId, SessionKind, TurnStatus,
+    AgentName, CallerContext, ChunkBody, Delivery, ErrorCode, ErrorData, GlobalMessage, GlobalMeta,
+    Message, ModelFailure, ModelRequest, Question, Role, SessionId, SessionKind, TurnStatus,
 };
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;

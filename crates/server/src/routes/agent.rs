@@ -5,8 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
 use codelab_protocol::{
-    Delivery,
-    AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MaybeKnown, MessageType,
+    AgentName, AgentStreamRequest, CallId, Delivery, Digest, ErrorCode, MaybeKnown, MessageType,
 };
 use codelab_runtime::Reader;
 

@@ -3,7 +3,9 @@
 use codelab_testkit::{Gate, Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, Session, is_joining, is_planning, says, server, server_with, task, tasks};
+use crate::kit::{
+    Person, Session, is_joining, is_planning, says, server, server_with, task, tasks,
+};
 
 fn steer(content: &str) -> Value {
     json!({ "content": content, "delivery": "steer" })
@@ -48,7 +50,11 @@ async fn what_steers_is_told_after_the_next_tool_results_and_stays() {
     );
     let second = session.send(steer("and no macros")).await.expect(202);
     assert_eq!(second["position"], 2);
-    assert_eq!(session.messages("?role=user").await.len(), 1, "not said yet");
+    assert_eq!(
+        session.messages("?role=user").await.len(),
+        1,
+        "not said yet"
+    );
     // Accepted means durable.
     server.restart().await;
     let session = session.seen_by(&Person::new(&server, 1));
@@ -65,7 +71,10 @@ async fn what_steers_is_told_after_the_next_tool_results_and_stays() {
 
     let said = session.messages("").await;
     let roles: Vec<&str> = said.iter().map(|m| m["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["user", "assistant", "tool", "user", "user", "assistant"]);
+    assert_eq!(
+        roles,
+        ["user", "assistant", "tool", "user", "user", "assistant"]
+    );
     assert_eq!(said[3]["message_id"], steered["message_id"]);
     assert_eq!(said[3]["steered"], true);
     let log = session.log().await;
@@ -79,7 +88,10 @@ async fn what_steers_is_told_after_the_next_tool_results_and_stays() {
     // A later turn sees it where it was said.
     session.call("coder", "next").await.expect(200);
     let asked = last_asked(&server);
-    assert_eq!(asked.iter().filter(|(_, text)| text == "use tabs").count(), 1);
+    assert_eq!(
+        asked.iter().filter(|(_, text)| text == "use tabs").count(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -126,14 +138,21 @@ async fn a_turn_that_ends_first_leaves_it_to_the_queue() {
     let answer = first.await.unwrap().expect(200);
     assert_eq!(answer["response"], "First.");
     let seen = stream.all().await;
-    assert_eq!((seen.kinds()[0], seen.status()), ("message_queued", "completed"));
+    assert_eq!(
+        (seen.kinds()[0], seen.status()),
+        ("message_queued", "completed")
+    );
     session
         .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
     let said = session.messages("").await;
     assert_eq!(said[0]["message_id"], answer["message_id"]);
     assert_eq!(
-        (&said[2]["content"], &said[2]["steered"], &said[3]["agent_id"]),
+        (
+            &said[2]["content"],
+            &said[2]["steered"],
+            &said[3]["agent_id"]
+        ),
         (&json!("too late"), &Value::Null, &json!("agent_coder")),
         "the agent that worked gets it"
     );
@@ -200,7 +219,9 @@ async fn every_task_of_a_plan_hears_it_and_the_history_has_it_once() {
     server.model.on(is_joining, Reply::text("All of it."));
     let read = Reply::tool_call("read_file", json!({ "path": "a" }));
     server.model.on(says("Do a."), read);
-    server.model.on(says("Do b."), Reply::text("B.").hold(&gate));
+    server
+        .model
+        .on(says("Do b."), Reply::text("B.").hold(&gate));
     session.send(json!({ "content": "all" })).await.expect(202);
     let asked = session.wait_for("plan_request", |_| true).await;
     let plan = json!({ "plan_id": asked.data["plan_id"] });
@@ -223,12 +244,17 @@ async fn every_task_of_a_plan_hears_it_and_the_history_has_it_once() {
     gate.open();
     session.wait_for("workflow_completed", |_| true).await;
     let said = session.messages("").await;
-    let said: Vec<&str> = said.iter().map(|m| m["content"].as_str().unwrap()).collect();
+    let said: Vec<&str> = said
+        .iter()
+        .map(|m| m["content"].as_str().unwrap())
+        .collect();
     assert_eq!(said, ["all", "in Rust", "All of it."]);
     let requests = server.model.requests();
     let times = |body: &Value| body.to_string().matches("in Rust").count();
     let of = |text: &'static str| {
-        let told = requests.iter().filter(move |r| r.body.to_string().contains(text));
+        let told = requests
+            .iter()
+            .filter(move |r| r.body.to_string().contains(text));
         told.map(|r| times(&r.body)).collect::<Vec<_>>()
     };
     assert_eq!(of("Do b."), [0], "it answered without it");
@@ -272,13 +298,18 @@ async fn tasks_that_write_the_same_files_run_one_after_the_other() {
     ]);
     server.model.on(is_planning, Reply::text(plan));
     server.model.on(is_joining, Reply::text("Both."));
-    server.model.on(says("Do a."), Reply::text("A.").hold(&gate));
+    server
+        .model
+        .on(says("Do a."), Reply::text("A.").hold(&gate));
     session.send(json!({ "content": "both" })).await.expect(202);
     gate.reached().await;
     let plan = session.plan().await;
     let task = |place: usize, field: &str| plan["tasks"][place][field].clone();
     assert_eq!(task(1, "paths"), json!(["src"]), "normalised");
-    assert_eq!((task(1, "status"), task(1, "waits_for")), (json!("pending"), json!(["a"])));
+    assert_eq!(
+        (task(1, "status"), task(1, "waits_for")),
+        (json!("pending"), json!(["a"]))
+    );
     assert_eq!(task(0, "waits_for"), Value::Null);
     let request = server.model.requests().remove(0).body.to_string();
     assert!(request.contains("In paths name the files"), "{request}");

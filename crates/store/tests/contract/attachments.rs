@@ -97,7 +97,10 @@ pub async fn a_session_can_refer_to_a_file_of_another_one(harness: Harness) -> H
     let key = copy.key;
     store.commit(copy).await.unwrap();
     let digest = &image.about.digest;
-    assert_eq!(store.attachment(key, digest).await.unwrap(), Some(image.clone()));
+    assert_eq!(
+        store.attachment(key, digest).await.unwrap(),
+        Some(image.clone())
+    );
     // A session that has it already keeps its own.
     let mut again = Commit::new(key, FIRST);
     again.messages.push(message(2, 1, "again"));
@@ -105,7 +108,10 @@ pub async fn a_session_can_refer_to_a_file_of_another_one(harness: Harness) -> H
     store.commit(again).await.unwrap();
 
     store.purge(from).await.unwrap();
-    assert_eq!(store.attachment(key, digest).await.unwrap(), Some(image.clone()));
+    assert_eq!(
+        store.attachment(key, digest).await.unwrap(),
+        Some(image.clone())
+    );
     // What the other session does not have cannot be shared, and nothing is stored then.
     let mut late = project_session("late", user(1), project.id());
     late.attachments_shared = vec![shared];

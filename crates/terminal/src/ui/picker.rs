@@ -61,7 +61,8 @@ impl SessionPicker {
             }
             Key::Delete(Motion::Left) => _ = self.typed.pop(),
             Key::Delete(_) => self.typed.clear(),
-            Key::Char(_) | Key::Paste(_) | Key::NewLine | Key::Go(_) | Key::Redraw => {}
+            Key::Char(_) | Key::Paste(_) | Key::Steer | Key::NewLine | Key::Go(_) | Key::Redraw => {
+            }
         }
         if let Some(index) = self.number() {
             self.selected = index;
