@@ -90,6 +90,7 @@ impl ExecCommand {
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
             attachments: Vec::new(),
+            delivery: Default::default(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

@@ -282,6 +282,7 @@ impl Person {
                     target_agent: Some("coder".to_owned()),
                     client_message_id: ClientMessageId::parse(&plan.label).ok(),
                     attachments: Vec::new(),
+                    delivery: Default::default(),
                 };
                 (attempt, message)
             };

@@ -12,10 +12,7 @@ async fn fork(session: &Session, at: &Value) -> Session {
     assert_eq!(made["forked_from"]["message_id"], *at);
     assert_eq!(made["forked_from"]["session_id"], session.id);
     assert_eq!(made["project_id"], session.project);
-    Session {
-        id: made["session_id"].as_str().unwrap().to_owned(),
-        ..session.clone()
-    }
+    session.other(made["session_id"].as_str().unwrap())
 }
 
 fn contents(messages: &[Value]) -> Vec<&str> {

@@ -196,6 +196,14 @@ impl Session {
         format!("/my/chat/{}/{rest}", self.id)
     }
 
+    /// Another session of the same project.
+    pub fn other(&self, id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The same session, seen with another person's token or through another server.
     pub fn seen_by(&self, person: &Person) -> Self {
         Self {

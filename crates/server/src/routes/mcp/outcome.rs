@@ -145,7 +145,7 @@ fn of_queue(session: &SessionId, accepted: MessageAccepted) -> CallToolResult {
             "The message waits for an earlier one, or for its agent to be \
              free. get_session shows the answer later."
         }
-        AcceptedStatus::Accepted | AcceptedStatus::Answered => {
+        AcceptedStatus::Accepted | AcceptedStatus::Answered | AcceptedStatus::Steering => {
             "The work goes on; get_session shows the answer later."
         }
     };

@@ -10,6 +10,7 @@ use super::{MySession, shown};
 use crate::app::App;
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
+use crate::path::NamedInPath as _;
 
 /// Make a session with the history of this one
 ///
