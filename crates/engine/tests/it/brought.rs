@@ -49,6 +49,7 @@ fn asked(stage: &mut Stage, session: &mut Session) {
         client_message_id: None,
         caller: CallerContext::default(),
         attachments: Vec::new(),
+        delivery: codelab_protocol::Delivery::Queue,
     };
     stage.apply(session, Input::UserMessage(message)).unwrap();
 }
