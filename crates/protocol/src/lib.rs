@@ -22,6 +22,7 @@ mod project;
 mod project_session;
 mod remembered;
 mod reminder;
+mod rewind;
 mod session_event;
 mod session_kind;
 mod space;
@@ -53,7 +54,7 @@ pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
-    PlanId, ProjectId, RememberedId, SessionId, TaskId, TurnId, UserId, WorkflowId,
+    PlanId, ProjectId, RememberedId, RewindId, SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
 pub use maybe_known::MaybeKnown;
 pub use mcp::{
@@ -85,6 +86,10 @@ pub use project_session::{
 };
 pub use remembered::{Remembered, RememberedCalls, RememberedList, RememberedRevoked};
 pub use reminder::Reminder;
+pub use rewind::{
+    LeftFile, NotCovered, RewindAccepted, RewindFiles, RewindScope, RewindSession, Rewound,
+    RewoundFiles, WrittenByCall,
+};
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
     DequeueReason, DirectAgentCall, HistoryCompacted, HistoryCompacting, MessageCreated,

@@ -313,10 +313,12 @@ impl RunnerState {
         });
         CallOutcome::Ran(match &checked {
             CheckedCall::BuiltIn(arguments) => {
+                let key = info.key();
                 let call = Call {
                     user_id: call.user_id,
                     arguments,
                     is_approved,
+                    key: Some(&key),
                 };
                 self.workspace.run(call, stop.clone()).await
             }

@@ -5,8 +5,10 @@
 //! [`Workspace::run`] has no error; only opening a workspace or a journal does. Unix only; the
 //! sandbox is for Linux.
 
+mod before;
 mod brought;
 mod error;
+mod failpoint;
 mod journal;
 mod options;
 mod output;
@@ -18,8 +20,10 @@ mod tools;
 mod walk;
 mod workspace;
 
+pub use before::BeforeLimits;
 pub use brought::read_brought;
 pub use error::OpenError;
+pub use failpoint::Failpoint;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};

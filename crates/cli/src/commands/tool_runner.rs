@@ -13,7 +13,7 @@ use codelab_terminal::{Language, McpText, Text};
 use codelab_toolrunner::{
     RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
 };
-use codelab_workspace::{Bounds, Launcher, Network};
+use codelab_workspace::{Bounds, Failpoint, Launcher, Network};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -76,6 +76,10 @@ impl ToolRunnerFlags {
                 launcher: McpLauncher::current([mcp::MCP_EXEC])?,
                 network: connection.network.clone(),
             },
+            failpoint: std::env::var("CODELAB_CLIENT_FAILPOINT")
+                .ok()
+                .and_then(|text| Failpoint::parse(&text))
+                .unwrap_or_default(),
         });
         Ok(tool_runner.await?)
     }

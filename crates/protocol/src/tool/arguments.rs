@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Tool;
-use crate::AgentName;
+use crate::{AgentName, RewindFiles};
 
 /// Arguments that passed validation.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,7 @@ pub enum ToolArguments {
     SearchTools {
         query: String,
     },
+    RewindFiles(RewindFiles),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,6 +138,7 @@ impl Tool {
             Self::SearchTools => ToolArguments::SearchTools {
                 query: parse::<QueryOnly>(arguments)?.query,
             },
+            Self::RewindFiles => ToolArguments::RewindFiles(parse(arguments)?),
         };
         checked.validate()?;
         Ok(checked)
@@ -158,7 +160,8 @@ impl ToolArguments {
             | Self::SwitchMode(_)
             | Self::Echo { .. }
             | Self::Calculator { .. }
-            | Self::SearchTools { .. } => None,
+            | Self::SearchTools { .. }
+            | Self::RewindFiles(_) => None,
         }
     }
 
@@ -212,7 +215,8 @@ impl ToolArguments {
             | Self::SwitchMode(_)
             | Self::Echo { .. }
             | Self::Calculator { .. }
-            | Self::SearchTools { .. } => Ok(()),
+            | Self::SearchTools { .. }
+            | Self::RewindFiles(_) => Ok(()),
         }
     }
 }

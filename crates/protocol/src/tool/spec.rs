@@ -13,7 +13,8 @@ impl Tool {
     pub fn spec(self) -> Arc<ToolSpec> {
         static SPECS: LazyLock<[Arc<ToolSpec>; Tool::ALL.len()]> =
             LazyLock::new(|| Tool::ALL.map(|tool| Arc::new(tool.described())));
-        Arc::clone(&SPECS[self as usize])
+        let described = SPECS.get(self as usize).map(Arc::clone);
+        described.unwrap_or_else(|| Arc::new(self.described()))
     }
 
     fn described(self) -> ToolSpec {
@@ -106,6 +107,11 @@ impl Tool {
                  want to do. The tools that are found can be called from your next step on.",
                 json!({"query": {"type": "string", "description": "What the tool should do, or its name"}}),
                 &["query"],
+            ),
+            Self::RewindFiles => (
+                "Take back what tool calls wrote. Only people ask for it.",
+                json!({}),
+                &[],
             ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});

@@ -106,6 +106,7 @@ pub async fn files(workspace: &Workspace, written: &str) -> Vec<String> {
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        key: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let entry = |entry: &Value| {

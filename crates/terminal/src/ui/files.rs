@@ -40,6 +40,7 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        key: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);

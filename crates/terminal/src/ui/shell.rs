@@ -132,6 +132,7 @@ async fn git(
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        key: None,
     };
     let result = workspace.run(call, stop.clone()).await;
     if stop.is_cancelled() {

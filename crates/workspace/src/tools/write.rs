@@ -13,6 +13,7 @@ use codelab_policy::{Policy, visible};
 use codelab_protocol::{FileEdit, Timestamp, WriteFile};
 use serde_json::{Value, json};
 
+use crate::before::{Keeping, folders_beneath};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::{ExistingPath, Root, TargetPath};
@@ -28,6 +29,7 @@ pub(crate) fn write_file(
     policy: &Policy,
     limits: &WorkspaceLimits,
     call: &WriteFile,
+    keeping: &Keeping<'_>,
 ) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(&call.path)?;
     let real = target.real();
@@ -37,7 +39,7 @@ pub(crate) fn write_file(
         mode,
         modified,
     } = match target {
-        TargetPath::Existing(place) => replace(&place, seen, limits, call)?,
+        TargetPath::Existing(place) => replace(&place, seen, limits, call, keeping)?,
         TargetPath::New {
             base,
             base_real,
@@ -53,6 +55,8 @@ pub(crate) fn write_file(
                 let parent = Path::new(&call.path).parent().unwrap_or(Path::new(""));
                 return Err(ToolRefusal::MissingParent(parent.display().to_string()));
             }
+            let created = folders_beneath(&base_real, folders);
+            keeping.file(&real, None, content.as_bytes(), created);
             let folder =
                 create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
             let real: PathBuf = base_real
@@ -71,6 +75,7 @@ pub(crate) fn write_file(
                 &call.path,
                 content.as_bytes().to_vec(),
                 None,
+                keeping,
             )?
         }
     };
@@ -99,6 +104,7 @@ pub(crate) fn create_directory(
     root: &Root,
     policy: &Policy,
     path: &str,
+    keeping: &Keeping<'_>,
 ) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(path)?;
     let real = target.real();
@@ -110,7 +116,12 @@ pub(crate) fn create_directory(
                 return Err(ToolRefusal::NotAFolder(path.to_owned()));
             }
         }
-        TargetPath::New { base, missing, .. } => {
+        TargetPath::New {
+            base,
+            base_real,
+            missing,
+        } => {
+            keeping.folders(&real, folders_beneath(&base_real, &missing));
             create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
         }
     }
@@ -156,6 +167,7 @@ fn replace(
     seen: &SeenFiles,
     limits: &WorkspaceLimits,
     call: &WriteFile,
+    keeping: &Keeping<'_>,
 ) -> Result<Stored, ToolRefusal> {
     let path = &call.path;
     let metadata = place
@@ -183,7 +195,8 @@ fn replace(
             edits.as_deref().unwrap_or_default(),
         )?,
     };
-    store(place, seen, limits, path, bytes, Some((&metadata, &before)))
+    let replaced = Some((&metadata, &before));
+    store(place, seen, limits, path, bytes, replaced, keeping)
 }
 
 fn edited(
@@ -260,6 +273,7 @@ fn store(
     path: &str,
     bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
+    keeping: &Keeping<'_>,
 ) -> Result<Stored, ToolRefusal> {
     let size = bytes.len() as u64;
     if size > limits.write_bytes {
@@ -274,11 +288,12 @@ fn store(
     let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata))
         .map_err(refused)
         .and_then(|filled| {
-            if let Some((_, before)) = replaced {
+            if let Some((metadata, before)) = replaced {
                 let mut file = place.open_file(path)?;
                 if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
                     return Err(ToolRefusal::Changed(path.to_owned()));
                 }
+                keeping.file(&place.real, Some((file, metadata)), &bytes, Vec::new());
                 place
                     .folder
                     .rename(&temporary, &place.folder, &place.name)
@@ -336,7 +351,7 @@ fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
 
 /// Gives a new file its name. A link fails where a rename would replace what somebody put there
 /// meanwhile; file systems without links get the rename, after a look.
-fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
+pub(crate) fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
     match folder.hard_link(temporary, folder, name) {
         Ok(()) => folder.remove_file(temporary),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -354,19 +369,25 @@ fn fill(
 ) -> io::Result<(u32, SystemTime)> {
     file.write_all(bytes)?;
     if let Some(old) = replaced {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            let owner = rustix::fs::Uid::from_raw(old.uid());
-            let group = rustix::fs::Gid::from_raw(old.gid());
-            if let Err(error) = rustix::fs::fchown(&file, Some(owner), Some(group)) {
-                tracing::debug!(%error, "the owner of a file was not kept");
-            }
-        }
+        keep_owner(&file, old)?;
         file.set_permissions(old.permissions())?;
     }
     file.sync_all()?;
     let metadata = file.metadata()?;
     Ok((metadata.mode(), metadata.modified()?.into_std()))
+}
+
+/// Gives a new file the owner of the one that it will replace, where this process may.
+pub(crate) fn keep_owner(file: &File, old: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        let owner = rustix::fs::Uid::from_raw(old.uid());
+        let group = rustix::fs::Gid::from_raw(old.gid());
+        if let Err(error) = rustix::fs::fchown(file, Some(owner), Some(group)) {
+            tracing::debug!(%error, "the owner of a file was not kept");
+        }
+    }
+    Ok(())
 }
 
 /// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is
@@ -386,7 +407,7 @@ fn create_folders(base: Dir, names: &[OsString]) -> io::Result<Dir> {
 }
 
 /// The new name is on disk.
-fn sync_folder(folder: &Dir) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Dir) -> io::Result<()> {
     // A folder handle may be good for names only; its own opening for reading can be synced.
     folder.open(".")?.sync_all()
 }

@@ -173,6 +173,7 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        key: None,
     };
     let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
         wait_until("the command runs", || running(&marker) >= 2).await;
@@ -190,6 +191,7 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
                         user_id: None,
                         arguments: &arguments,
                         is_approved: false,
+                        key: None,
                     },
                     CancellationToken::new(),
                 )
@@ -218,6 +220,7 @@ async fn a_cancel_at_any_moment_leaves_nothing() {
             user_id: None,
             arguments: &arguments,
             is_approved: false,
+            key: None,
         };
         let cancel = CancellationToken::new();
         let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {

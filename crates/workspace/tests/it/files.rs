@@ -320,6 +320,7 @@ async fn a_call_for_another_user_is_refused() {
                     user_id,
                     arguments: &arguments,
                     is_approved: false,
+                    key: None,
                 },
                 CancellationToken::new(),
             )
@@ -348,6 +349,7 @@ async fn what_was_cancelled_before_it_began_does_nothing() {
                 user_id: None,
                 arguments: &arguments,
                 is_approved: false,
+                key: None,
             },
             cancel,
         )

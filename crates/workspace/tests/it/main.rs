@@ -19,4 +19,7 @@ mod paths;
 mod planted;
 mod probe;
 mod races;
+mod rewind;
+mod rewind_crash;
+mod rewind_model;
 mod walls;

@@ -107,6 +107,7 @@ async fn commands_that_overlap_are_compared_with_what_was_before_all_of_them() {
                     user_id: None,
                     arguments: &arguments,
                     is_approved: false,
+                    key: None,
                 };
                 other.run(call, CancellationToken::new()).await
             },
