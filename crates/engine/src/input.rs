@@ -7,7 +7,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{AgentClosed, Lane, ModelCallId, RetriedRequest};
+use crate::{AgentClosed, Lane, ModelCallId, RetriedRequest, RewindInput};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -122,6 +122,8 @@ pub enum Input {
         /// What the plan was made for.
         request: String,
         message_id: Option<MessageId>,
+        /// The message was taken back.
+        is_rewound: bool,
     },
     /// Runs the last turn again, if it failed or was stopped.
     Retry {
@@ -153,6 +155,8 @@ pub enum Input {
     Reset,
     /// A person wants the history summed up now.
     Compact,
+    /// A person takes back what was done since a message, or gives it back.
+    Rewind(Box<RewindInput>),
     /// A person takes back what was remembered.
     Revoke {
         id: RememberedId,

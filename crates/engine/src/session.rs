@@ -4,6 +4,7 @@ mod messages;
 mod parts;
 mod remembered;
 mod retry;
+mod rewind;
 mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::parts::{MessageSize, QueuedMessage};
 pub use self::retry::{EndedTurn, RetriedRequest};
+pub use self::rewind::{RanCall, RewindInput, RewindWish, RewoundPart};
 pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
@@ -82,6 +84,12 @@ pub struct Session {
     /// The last turn that was run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried: Option<retry::RetriedTurn>,
+    /// A rewind whose files the client takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rewind: Option<Box<rewind::OpenRewind>>,
+    /// Rewinds that ended, the oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) rewinds: VecDeque<rewind::RewindRecord>,
 }
 
 impl Session {
@@ -118,6 +126,8 @@ impl Session {
             chosen: None,
             ended: None,
             retried: None,
+            rewind: None,
+            rewinds: VecDeque::new(),
         }
     }
 
@@ -197,7 +207,8 @@ impl Session {
                 plan,
                 request,
                 message_id,
-            } => step.retry_plan(*plan, &request, message_id)?,
+                is_rewound,
+            } => step.retry_stored_plan(*plan, &request, message_id, is_rewound)?,
             Input::Retry {
                 message_id,
                 request,
@@ -213,6 +224,7 @@ impl Session {
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
             Input::Compact => step.compact()?,
+            Input::Rewind(rewind) => step.rewind(*rewind)?,
             Input::Revoke { id, revoked_by } => step.revoke(&id, revoked_by)?,
             Input::ChooseAgent { agent } => {
                 if let Some(agent) = &agent {
@@ -389,11 +401,14 @@ impl Session {
 
     /// When `Input::Tick` is due next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let turn = self.turn.as_ref()?;
-        let of_plan = turn.workflow().and_then(|workflow| workflow.deadline());
-        turn.threads()
+        let turn = self.turn.as_ref();
+        let of_plan = turn.and_then(|turn| turn.workflow()?.deadline());
+        let of_rewind = self.rewind.as_ref().map(|open| open.next_deadline());
+        turn.into_iter()
+            .flat_map(Turn::threads)
             .filter_map(|thread| thread.deadline())
             .chain(of_plan)
+            .chain(of_rewind)
             .min()
     }
 }

@@ -25,6 +25,7 @@ mod pieces;
 mod project_sessions;
 mod reader;
 mod registry;
+mod rewinds;
 mod runtime;
 mod shares;
 mod space;

@@ -41,7 +41,7 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, messages, mine, plans, remembered, tools,
+    approvals, attachments, export, messages, mine, plans, remembered, rewind, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -198,6 +198,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::events],
         [messages::retry],
         [messages::compact],
+        [rewind::rewind],
         [messages::cancel],
         [attachments::read],
         [mine::events],

@@ -120,6 +120,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         include_str!("../migrations/sqlite/0015_mcp_approvals.sql"),
     ),
     Migration::new(16, "mcp", include_str!("../migrations/sqlite/0016_mcp.sql")),
+    Migration::new(
+        17,
+        "rewind",
+        include_str!("../migrations/sqlite/0017_rewind.sql"),
+    ),
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -203,6 +208,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         16,
         "mcp",
         include_str!("../migrations/postgres/0016_mcp.sql"),
+    ),
+    Migration::new(
+        17,
+        "rewind",
+        include_str!("../migrations/postgres/0017_rewind.sql"),
     ),
 ];
 

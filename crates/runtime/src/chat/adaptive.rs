@@ -224,6 +224,8 @@ impl<'a> Work<'a> {
                 | Effect::ApprovalMoved { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
+                | Effect::HistoryHidden { .. }
+                | Effect::HistoryShown { .. }
                 | Effect::InputAccepted { .. }
                 | Effect::Audit(_)
                 | Effect::Title(_)

@@ -202,6 +202,8 @@ impl HeldSlots {
                 | Effect::ApprovalMoved { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
+                | Effect::HistoryHidden { .. }
+                | Effect::HistoryShown { .. }
                 | Effect::InputAccepted { .. }
                 | Effect::Audit(_)
                 | Effect::Title(_)
