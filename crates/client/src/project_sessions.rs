@@ -7,8 +7,7 @@ use codelab_protocol::{
     ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageId,
     MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail,
     ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn, RewindSession,
-    Rewound, Role, SendMessage,
-    SessionEvent, SessionId, UsageReport,
+    Rewound, Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};

@@ -3,8 +3,8 @@
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome,
     ErrorData, Gap, HistoryCompacted, McpCall, MessageCreated, MessageDelta, MessageId,
-    ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls, RememberedRevoked, Rewound,
-    Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
+    ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls, RememberedRevoked,
+    Rewound, Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
 };
 use serde_json::{Map, Value};
 

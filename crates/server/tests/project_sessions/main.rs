@@ -21,6 +21,7 @@ mod plans;
 mod queue;
 mod remembered;
 mod repeats;
+mod rewind;
 mod search;
 mod sessions;
 mod stopping;
