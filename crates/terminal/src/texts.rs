@@ -30,6 +30,7 @@ mod calls;
 mod commands;
 mod mcp;
 mod reasons;
+mod rewind;
 mod table;
 
 use std::collections::HashMap;
@@ -39,6 +40,7 @@ use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Tim
 
 pub use calls::CallText;
 pub use commands::CommandText;
+pub use rewind::RewindText;
 pub use mcp::McpText;
 pub use table::Text;
 

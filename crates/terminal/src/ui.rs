@@ -27,6 +27,7 @@ mod plan;
 mod preview;
 mod prompt;
 mod render;
+mod rewind;
 mod requests;
 mod screen;
 mod shell;

@@ -27,6 +27,10 @@ pub enum SlashCommand {
     Allowed(Option<String>),
     /// Sums the history up.
     Compact,
+    /// The messages to go back to, one of them, or `undo`.
+    Rewind(Option<String>),
+    /// Takes the last rewind back.
+    Redo,
     Cost,
     Diff,
     Export,
@@ -37,7 +41,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 20] = [
+pub const HELP: [(&str, CommandText); 22] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -48,6 +52,8 @@ pub const HELP: [(&str, CommandText); 20] = [
     ("/model [NAME]", CommandText::HelpModel),
     ("/allowed [-N]", CommandText::HelpAllowed),
     ("/compact", CommandText::HelpCompact),
+    ("/rewind [N]", CommandText::HelpRewind),
+    ("/redo", CommandText::HelpRedo),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
     ("/export", CommandText::HelpExport),
@@ -86,6 +92,8 @@ impl SlashCommand {
             "model" => Self::Model(argument),
             "allowed" => Self::Allowed(argument),
             "compact" => Self::Compact,
+            "rewind" => Self::Rewind(argument),
+            "redo" => Self::Redo,
             "cost" => Self::Cost,
             "diff" => Self::Diff,
             "export" => Self::Export,
@@ -111,6 +119,8 @@ impl fmt::Display for SlashCommand {
             Self::Model(model) => ("model", model.as_ref()),
             Self::Allowed(number) => ("allowed", number.as_ref()),
             Self::Compact => ("compact", None),
+            Self::Rewind(words) => ("rewind", words.as_ref()),
+            Self::Redo => ("redo", None),
             Self::Cost => ("cost", None),
             Self::Diff => ("diff", None),
             Self::Export => ("export", None),

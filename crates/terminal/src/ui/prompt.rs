@@ -94,6 +94,8 @@ pub struct Prompt {
     held: Option<HeldLetter>,
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
+    /// The key before this one was Escape, on an empty line.
+    is_escaped: bool,
 }
 
 /// What keys are about, exactly as it was drawn.
@@ -231,6 +233,7 @@ impl Prompt {
             return self.interrupt(state);
         }
         self.is_leaving = false;
+        let is_second = std::mem::take(&mut self.is_escaped);
         if let Some(held) = held {
             match key {
                 Key::Enter => return self.decision_of(held, state),
@@ -273,6 +276,14 @@ impl Prompt {
                 Action::Nothing
             }
             (Key::Enter, focus) => self.enter(focus, Source::Keys),
+            // Twice on an empty line: where to go back to.
+            (Key::Escape, Focus::Message) if self.editor.is_empty() && !state.is_working() => {
+                self.is_escaped = !is_second;
+                match is_second {
+                    true => Action::Command(SlashCommand::Rewind(None)),
+                    false => Action::Nothing,
+                }
+            }
             (key, _) => self.edit(key),
         }
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
+    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode, MessageId,
     HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, RememberedId,
     SendMessage, SessionId, UsageTotal,
 };
@@ -57,6 +57,10 @@ pub enum RequestOutcome {
     Open(SessionId),
     /// What was allowed, in the order of its numbers.
     Allowed(Vec<RememberedId>, Vec<String>),
+    /// The messages to go back to, in the order of their numbers.
+    Rewindable(Vec<(MessageId, String)>, Vec<String>),
+    /// It was asked for; this may be sent again.
+    Rewound(Option<String>),
     /// No summary is being written, and what the person is told of it.
     NotCompacting(Option<Box<Block>>),
     /// The windows of the models, in tokens.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
-    CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
+    CallId, MessageId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
 };
 use codelab_workspace::Workspace;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -75,6 +75,8 @@ pub(super) struct Talk {
     windows: Option<HashMap<String, u64>>,
     /// What was listed last of what is allowed in this session.
     allowed: Vec<RememberedId>,
+    /// The messages that were listed last, to go back to.
+    rewindable: Vec<(MessageId, String)>,
     /// Images that were pasted as paths.
     pasted: PastedImages,
     place: WorkPlace,
@@ -146,6 +148,7 @@ impl Talk {
             context_tokens: None,
             windows: None,
             allowed: Vec::new(),
+            rewindable: Vec::new(),
             pasted: PastedImages::default(),
             place,
             flags,
@@ -493,6 +496,7 @@ impl Talk {
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);
         self.allowed.clear();
+        self.rewindable.clear();
         self.state.become_session(ViewState::default());
     }
 
@@ -549,6 +553,14 @@ impl Talk {
             RequestOutcome::Allowed(ids, rows) => {
                 self.allowed = ids;
                 self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::Rewindable(messages, rows) => {
+                self.rewindable = messages;
+                self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::Rewound(text) => {
+                self.rewindable.clear();
+                text.into_iter().for_each(|text| self.give_back(text));
             }
             RequestOutcome::NotCompacting(told) => {
                 self.state.compact_request = CompactRequest::None;

@@ -12,7 +12,7 @@ use codelab_protocol::{
 use super::{Grant, ViewState, Writing};
 use crate::Text;
 use crate::texts::CommandText;
-use crate::ui::allowed;
+use crate::ui::{allowed, rewind};
 use crate::ui::block::{Block, CallEnd, End};
 use crate::ui::diff::Before;
 use crate::ui::markdown::Stream;
@@ -112,6 +112,7 @@ impl ViewState {
                 let what = allowed::named(&revoked.remembered.covers, self.language);
                 Block::Notice(self.language.with(CommandText::Revoked, &[&what]))
             }
+            SessionNote::Rewound(rewound) => Block::Listing(rewind::told(rewound, self.language)),
             SessionNote::ModelFallback(fallback) => Block::Notice(self.language.with(
                 Text::ModelFallback,
                 &[
