@@ -189,6 +189,10 @@ function note(item: Item) {
       const ofServer = calls.kind === "mcp_tool" ? { server: calls.server, tool: calls.tool } : {};
       return [{ kind: "remembered_revoked", command, by, ...ofServer }];
     }
+    case "rewound": {
+      const { rewind_id, to_message_id, restored, undone } = item.note.rewound;
+      return [{ kind: "rewound", rewind_id, to_message_id, restored, undone: undone ?? false }];
+    }
     case "fallback":
       return [{ kind: "model_fallback", from: item.note.from, to: item.note.to, failure: item.note.failure }];
     case "waiting":

@@ -7,7 +7,7 @@ use codelab_protocol::{
     ChangeProjectSession, CreateProjectSession, DirectAnswer, ForkSession, MessageAccepted,
     MessageId, MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled,
     ProjectSessionDetail, ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn,
-    Role, SendMessage, SessionEvent, SessionId, UsageReport,
+    RewindSession, Rewound, Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};
@@ -108,6 +108,25 @@ impl Client {
     pub async fn delete_project_session(&self, session: &SessionId) -> Result<(), ClientError> {
         self.without_answer(Method::DELETE, &format!("/my/chat/sessions/{session}"))
             .await
+    }
+
+    /// Takes back what was done since a message, or gives it back. `None` while the client still works
+    /// on the files: the event `rewound` tells of the end.
+    pub async fn rewind_session(
+        &self,
+        session: &SessionId,
+        body: &RewindSession,
+    ) -> Result<Option<Rewound>, ClientError> {
+        let path = format!("/my/chat/{session}/rewind");
+        let request = self.transport.json_request(Method::POST, &path, body)?;
+        let response = self
+            .transport
+            .exchange_within(self.transport.limits.direct_timeout_ms, request)
+            .await?;
+        if response.status == ACCEPTED {
+            return Ok(None);
+        }
+        parse(&accepted(response)?.body).map(Some)
     }
 
     /// Sends a message and waits: a direct call for its answer, a planned one until it is durable.

@@ -328,6 +328,9 @@ impl SessionView {
             SessionEventBody::TaskFailed(task) => self.task_failed(task, changes),
             SessionEventBody::TaskSkipped(task) => self.task_skipped(task, changes),
             SessionEventBody::WorkflowCompleted(done) => self.workflow_completed(done, changes),
+            // The event `rewound` tells what became of it.
+            SessionEventBody::ToolCall(call) if is_rewind(&call.call.tool_call.name) => {}
+            SessionEventBody::ToolResult(result) if is_rewind(&result.tool_name) => {}
             SessionEventBody::ToolCall(call) => self.tool_call(call, changes),
             SessionEventBody::ToolResult(result) => self.tool_result(result, changes),
             SessionEventBody::ToolProgress(progress) => self.tool_progress(progress, changes),
@@ -350,6 +353,9 @@ impl SessionView {
             }
             SessionEventBody::RememberedRevoked(revoked) => {
                 self.note(SessionNote::RememberedRevoked(revoked.clone()), changes)
+            }
+            SessionEventBody::Rewound(rewound) => {
+                self.note(SessionNote::Rewound(rewound.clone()), changes)
             }
             SessionEventBody::ModelFallback(fallback) => {
                 self.note(SessionNote::ModelFallback(fallback.clone()), changes)
@@ -451,6 +457,10 @@ impl SessionView {
     }
 }
 
+fn is_rewind(tool: &str) -> bool {
+    tool == Tool::RewindFiles.as_str()
+}
+
 /// Whether an event means that the turn runs. A queued message does not end a pause, and a late
 /// result does not start a turn that has ended.
 fn wakes(body: &SessionEventBody) -> bool {
@@ -461,6 +471,7 @@ fn wakes(body: &SessionEventBody) -> bool {
         | SessionEventBody::HistoryCompacted(_)
         | SessionEventBody::CompactionFailed(_)
         | SessionEventBody::RememberedRevoked(_)
+        | SessionEventBody::Rewound(_)
         | SessionEventBody::WaitingAdded(_)
         | SessionEventBody::WaitingRemoved(_)
         | SessionEventBody::ToolProgress(_)

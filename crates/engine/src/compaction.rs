@@ -84,6 +84,19 @@ impl Compaction {
     }
 }
 
+/// What prompts showed of a history before a part of it was taken back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HiddenSummary {
+    /// A summary that tells of what was taken back.
+    summary: Option<Summary>,
+    tokens: u64,
+    plan: Option<String>,
+    /// The first message that was taken back.
+    ord: u64,
+    /// The size of what was left.
+    tokens_left: u64,
+}
+
 impl Running {
     fn call_id(&self) -> ModelCallId {
         ModelCallId {
@@ -226,7 +239,7 @@ impl Transition<'_, '_> {
     /// A person wants the history summed up, however long it is.
     pub(crate) fn compact(&mut self) -> Result<CallerAnswer, Refusal> {
         let conflict = |why: &str| Refusal::new(ErrorCode::Conflict, why);
-        if self.session.turn.is_some() {
+        if !self.session.is_idle() {
             let why = "The session is busy; compact when its turn has ended";
             return Err(conflict(why).with("reason", "busy"));
         }
@@ -263,6 +276,49 @@ impl Transition<'_, '_> {
         {
             let compacting = SessionEventBody::HistoryCompacting(HistoryCompacting { messages });
             self.log().event(turn, compacting);
+        }
+    }
+
+    /// A part of the history is taken back: `messages` from the number `ord` on, with their size and
+    /// that of what stays. A summary that tells of them goes with them.
+    pub(crate) fn hide_summary(
+        &mut self,
+        ord: u64,
+        messages: u64,
+        (tokens, kept_tokens): (u64, u64),
+    ) -> HiddenSummary {
+        let why = "A part of the history was taken back; the rest stays as it is";
+        self.drop_summary(error_data(ErrorCode::Cancelled, why));
+        let compaction = &mut self.session.compaction;
+        let before = compaction.tokens;
+        compaction.said = compaction.said.saturating_sub(messages);
+        let summary = compaction.summary.take_if(|summary| summary.before > ord);
+        compaction.tokens = match &summary {
+            Some(_) => kept_tokens,
+            None => before.saturating_sub(tokens),
+        };
+        HiddenSummary {
+            summary,
+            tokens: before,
+            plan: compaction.plan.take(),
+            ord,
+            tokens_left: compaction.tokens,
+        }
+    }
+
+    /// The part is there again.
+    pub(crate) fn show_summary(&mut self, hidden: HiddenSummary, messages: u64) {
+        let why = "A part of the history was given back; the rest stays as it is";
+        self.drop_summary(error_data(ErrorCode::Cancelled, why));
+        let compaction = &mut self.session.compaction;
+        compaction.said = compaction.said.saturating_add(messages);
+        let since = compaction.tokens.saturating_sub(hidden.tokens_left);
+        compaction.tokens = hidden.tokens.saturating_add(since);
+        compaction.plan = compaction.plan.take().or(hidden.plan);
+        // One that was written since does not tell of what is there again.
+        let is_blind = |summary: &mut Summary| summary.before > hidden.ord;
+        if hidden.summary.is_some() || compaction.summary.take_if(is_blind).is_some() {
+            compaction.summary = hidden.summary;
         }
     }
 

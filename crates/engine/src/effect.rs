@@ -4,8 +4,8 @@ use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId,
     ChunkBody, ClientId, ClientMessageId, CommandPart, Digest, FilePreview, McpCall, McpToolId,
-    Message, MessageId, Plan, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus,
-    Usage,
+    Message, MessageId, Plan, RewindId, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId,
+    TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -83,6 +83,17 @@ pub enum Effect {
         status: CallStatus,
         result_digest: Option<Digest>,
         span: Option<EventRange>,
+        /// What it changed: a path, a command, or the tool of an MCP server.
+        did: Option<String>,
+    },
+    /// Messages from this turn on are taken back, with what agents remember of them.
+    HistoryHidden {
+        rewind_id: RewindId,
+        from: TurnId,
+    },
+    /// What this rewind took back is there again.
+    HistoryShown {
+        rewind_id: RewindId,
     },
     /// The caller's own id of a message, so that a repeat finds its span.
     InputAccepted {
@@ -185,6 +196,7 @@ pub struct AgentSpending {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interaction {
     pub agent: AgentName,
+    pub turn: TurnId,
     pub task: Option<TaskId>,
     pub success: bool,
     pub text: String,

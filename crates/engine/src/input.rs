@@ -7,7 +7,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{AgentClosed, Fork, Lane, ModelCallId, RetriedRequest};
+use crate::{AgentClosed, Fork, Lane, ModelCallId, RetriedRequest, RewindInput};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -144,6 +144,8 @@ pub enum Input {
         /// What the plan was made for.
         request: String,
         message_id: Option<MessageId>,
+        /// The message was taken back.
+        is_rewound: bool,
     },
     /// Runs the last turn again, if it failed or was stopped.
     Retry {
@@ -177,6 +179,8 @@ pub enum Input {
     Fork(Box<Fork>),
     /// A person wants the history summed up now.
     Compact,
+    /// A person takes back what was done since a message, or gives it back.
+    Rewind(Box<RewindInput>),
     /// A person takes back what was remembered.
     Revoke {
         id: RememberedId,

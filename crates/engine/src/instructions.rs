@@ -115,6 +115,7 @@ impl Instructions {
             | Tool::Echo
             | Tool::Calculator
             | Tool::SearchTools
+            | Tool::RewindFiles
             | Tool::UseSkill => return Vec::new(),
         };
         let path = arguments.get(argument).and_then(Value::as_str);

@@ -57,7 +57,9 @@ pub use prompt::{
     without_files, without_middle,
 };
 pub use routing::{Route, keyword_route, parse_classification};
-pub use session::{EndedTurn, Fork, RetriedRequest, Session};
+pub use session::{
+    EndedTurn, Fork, RanCall, RetriedRequest, RewindInput, RewindWish, RewoundPart, Session,
+};
 pub use space::{
     AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Lane, SessionModel,
     SpaceSnapshot, Spending, TeamFacts, ThreadEnd, TokenPrice, WorkOutcome,

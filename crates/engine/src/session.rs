@@ -5,6 +5,7 @@ mod messages;
 mod parts;
 mod remembered;
 mod retry;
+mod rewind;
 mod steer;
 mod waiting;
 
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::fork::Fork;
 pub(crate) use self::parts::{MessageSize, QueuedMessage};
 pub use self::retry::{EndedTurn, RetriedRequest};
+pub use self::rewind::{RanCall, RewindInput, RewindWish, RewoundPart};
 pub(crate) use self::steer::ToldMessage;
 pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
@@ -98,6 +100,12 @@ pub struct Session {
     /// The session whose history this one began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<ForkedFrom>,
+    /// A rewind whose files the client takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rewind: Option<Box<rewind::OpenRewind>>,
+    /// Rewinds that ended, the oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) rewinds: VecDeque<rewind::RewindRecord>,
 }
 
 impl Session {
@@ -138,6 +146,8 @@ impl Session {
             ended: None,
             retried: None,
             forked_from: None,
+            rewind: None,
+            rewinds: VecDeque::new(),
         }
     }
 
@@ -234,7 +244,8 @@ impl Session {
                 plan,
                 request,
                 message_id,
-            } => step.retry_plan(*plan, &request, message_id)?,
+                is_rewound,
+            } => step.retry_stored_plan(*plan, &request, message_id, is_rewound)?,
             Input::Retry {
                 message_id,
                 request,
@@ -251,6 +262,7 @@ impl Session {
             Input::Reset => step.reset(),
             Input::Compact => step.compact()?,
             Input::Fork(fork) => step.fork(*fork),
+            Input::Rewind(rewind) => step.rewind(*rewind)?,
             Input::Revoke { id, revoked_by } => step.revoke(&id, revoked_by)?,
             Input::ChooseAgent { agent } => {
                 if let Some(agent) = &agent {
@@ -440,11 +452,14 @@ impl Session {
 
     /// When `Input::Tick` is due next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let turn = self.turn.as_ref()?;
-        let of_plan = turn.workflow().and_then(|workflow| workflow.deadline());
-        turn.threads()
+        let turn = self.turn.as_ref();
+        let of_plan = turn.and_then(|turn| turn.workflow()?.deadline());
+        let of_rewind = self.rewind.as_ref().map(|open| open.next_deadline());
+        turn.into_iter()
+            .flat_map(Turn::threads)
             .filter_map(|thread| thread.deadline())
             .chain(of_plan)
+            .chain(of_rewind)
             .min()
     }
 }

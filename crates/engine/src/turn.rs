@@ -8,6 +8,7 @@ mod approval;
 mod budget;
 mod call;
 mod claim;
+mod did;
 mod elicit;
 mod ending;
 mod named;

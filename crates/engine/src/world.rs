@@ -1,7 +1,7 @@
 //! What the engine is told about the world with each input, instead of looking for itself.
 
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, PlanId, SessionKind, Timestamp, WorkflowId};
+use codelab_protocol::{CallId, MessageId, PlanId, RewindId, SessionKind, Timestamp, WorkflowId};
 
 use crate::prompt::CUT_MARK_BYTES;
 use crate::{PromptLimits, SpaceSnapshot, Team};
@@ -26,6 +26,7 @@ pub trait Ids {
     fn message_id(&mut self) -> MessageId;
     fn plan_id(&mut self) -> PlanId;
     fn workflow_id(&mut self) -> WorkflowId;
+    fn rewind_id(&mut self) -> RewindId;
 }
 
 /// The answers that models are writing, as far as people have seen them. A crash forgets them.
@@ -120,6 +121,18 @@ pub(crate) const MAX_ATTEMPTS: u32 = 5;
 pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
 /// Characters of a hand-over's reason; it is repeated in every prompt.
 pub(crate) const MAX_REASON_CHARS: usize = 300;
+/// Bytes that are kept of what a call did: a path or a command.
+pub(crate) const MAX_ABOUT_BYTES: usize = 4096;
+/// How long a rewind waits for a client to take its call.
+pub(crate) const MAX_UNCLAIMED_REWIND_SECONDS: u64 = 60;
+/// Writes that one rewind takes back.
+pub(crate) const MAX_REWOUND_CALLS: usize = 5000;
+/// Rewinds that a session remembers; the oldest cannot be undone any more.
+pub(crate) const MAX_REWINDS: usize = 10;
+/// Entries of each list that tells what a rewind did.
+pub(crate) const MAX_LISTED_CHANGES: usize = 1000;
+/// Bytes of a command that a rewind names as not covered.
+pub(crate) const MAX_SHOWN_COMMAND_BYTES: usize = 200;
 /// Characters of a path that is kept as session metadata.
 pub(crate) const MAX_PATH_CHARS: usize = 300;
 /// Tool calls taken from one model answer; more than this is refused as a whole.

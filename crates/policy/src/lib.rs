@@ -134,6 +134,11 @@ impl Policy {
             ToolArguments::WriteFile(write) => self.review_write(write),
             ToolArguments::CreateDirectory { path } => self.review_directory(path),
             ToolArguments::ExecuteCommand(call) => shell::review(self, call),
+            ToolArguments::RewindFiles(_) => Verdict::Ask(Ask {
+                reason: "Taking back what tools wrote requires approval".to_owned(),
+                parts: Vec::new(),
+                remember: None,
+            }),
             ToolArguments::ReadFile(_)
             | ToolArguments::ListFiles(_)
             | ToolArguments::SearchInCode(_)

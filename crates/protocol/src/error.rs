@@ -58,6 +58,7 @@ error_codes! {
     StepLimit = "STEP_LIMIT" => 422,
     Cancelled = "CANCELLED" => 409,
     OwnerUnreachable = "OWNER_UNREACHABLE" => 503,
+    RewindConflict = "REWIND_CONFLICT" => 409,
     ValidationError = "VALIDATION_ERROR" => 422,
     Unauthorized = "UNAUTHORIZED" => 401,
     Forbidden = "FORBIDDEN" => 403,

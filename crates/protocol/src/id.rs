@@ -118,6 +118,10 @@ string_id!(
     /// Something that a person allowed for the rest of a session; unique within it.
     RememberedId, "remembered_id", 64
 );
+string_id!(
+    /// One rewind; unique within its session.
+    RewindId, "rewind_id", 128
+);
 
 impl AgentName {
     /// The agent that plans, answers for several agents, and is active between turns.

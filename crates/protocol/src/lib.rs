@@ -24,6 +24,7 @@ mod project;
 mod project_session;
 mod remembered;
 mod reminder;
+mod rewind;
 mod session_event;
 mod session_kind;
 mod space;
@@ -55,7 +56,7 @@ pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
-    PlanId, ProjectId, RememberedId, SessionId, TaskId, TurnId, UserId, WorkflowId,
+    PlanId, ProjectId, RememberedId, RewindId, SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
 pub use instructions::{
     BroughtKind, BroughtPart, BroughtSkill, BroughtText, ClientInstructions, InstructionsReport,
@@ -102,6 +103,10 @@ pub use project_session::{
 };
 pub use remembered::{Remembered, RememberedCalls, RememberedList, RememberedRevoked};
 pub use reminder::Reminder;
+pub use rewind::{
+    LeftFile, NotCovered, RewindAccepted, RewindFiles, RewindScope, RewindSession, Rewound,
+    RewoundFiles, WrittenByCall,
+};
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
     DequeueReason, DirectAgentCall, HistoryCompacted, HistoryCompacting, MessageCreated,

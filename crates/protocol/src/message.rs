@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Attachment, CallId, MessageId, PlanId, Reasoning, TaskId, Timestamp};
+use crate::{
+    AgentName, Attachment, CallId, MessageId, PlanId, Reasoning, RewindId, TaskId, Timestamp,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -97,6 +99,9 @@ pub struct Message {
     /// The files that the user sent with it, or the image that a tool read.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub attachments: Vec<Attachment>,
+    /// The rewind that took it back. Models, memory and search do not see it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rewound: Option<RewindId>,
 }
 
 /// Why an answer is only what was streamed of it.
@@ -147,6 +152,7 @@ impl Message {
             retries: None,
             steered: false,
             attachments: Vec::new(),
+            rewound: None,
         }
     }
 

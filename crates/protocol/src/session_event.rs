@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, Attachment, CallId,
     ErrorData, Gap, McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
-    RememberedRevoked, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, Waiting,
-    WaitingRemoved, WorkflowId,
+    RememberedRevoked, Rewound, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage,
+    Waiting, WaitingRemoved, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -64,6 +64,8 @@ pub enum SessionEventBody {
     /// The summary that a person asked for could not be written.
     CompactionFailed(ErrorData),
     RememberedRevoked(RememberedRevoked),
+    /// A person took back files, messages or both, or gave them back.
+    Rewound(Box<Rewound>),
     ModelFallback(ModelFallback),
     ModelWaiting(ModelWaiting),
     /// Something begins to wait for a person.
@@ -454,6 +456,7 @@ impl SessionEventBody {
             Self::HistoryCompacted(_) => "history_compacted",
             Self::CompactionFailed(_) => "compaction_failed",
             Self::RememberedRevoked(_) => "remembered_revoked",
+            Self::Rewound(_) => "rewound",
             Self::ModelFallback(_) => "model_fallback",
             Self::ModelWaiting(_) => "model_waiting",
             Self::WaitingAdded(_) => "waiting_added",

@@ -53,6 +53,8 @@ pub enum Tool {
     SearchTools,
     /// Gives the text of a skill that the workspace brings.
     UseSkill,
+    /// Takes back what calls wrote. People call it by a rewind; no agent can be offered it.
+    RewindFiles,
 }
 
 /// One simple command of a shell line, as shown to the person who decides.
@@ -65,6 +67,7 @@ pub struct CommandPart {
 }
 
 impl Tool {
+    /// Those that agents can be offered, and models can call.
     pub const ALL: [Self; 13] = [
         Self::ReadFile,
         Self::WriteFile,
@@ -96,11 +99,19 @@ impl Tool {
             Self::Calculator => "calculator",
             Self::SearchTools => "search_tools",
             Self::UseSkill => "use_skill",
+            Self::RewindFiles => "rewind_files",
         }
     }
 
+    /// A tool that models can call.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
+    }
+
+    /// A tool that a client can be asked to run.
+    pub fn of_call(name: &str) -> Option<Self> {
+        Self::parse(name)
+            .or_else(|| (name == Self::RewindFiles.as_str()).then_some(Self::RewindFiles))
     }
 
     pub fn side(self) -> ToolSide {
@@ -110,7 +121,8 @@ impl Tool {
             | Self::ListFiles
             | Self::SearchInCode
             | Self::CreateDirectory
-            | Self::ExecuteCommand => ToolSide::Client,
+            | Self::ExecuteCommand
+            | Self::RewindFiles => ToolSide::Client,
             Self::AttemptCompletion
             | Self::AskFollowupQuestion
             | Self::SwitchMode
@@ -133,5 +145,13 @@ mod tests {
             assert_eq!(serde_json::to_value(tool).unwrap(), tool.as_str());
             assert_eq!(tool.spec().name, tool.as_str());
         }
+    }
+
+    #[test]
+    fn models_cannot_call_what_only_people_ask_for() {
+        let name = Tool::RewindFiles.as_str();
+        assert_eq!(Tool::parse(name), None);
+        assert!(name.parse::<AllowedTool>().is_err());
+        assert_eq!(Tool::of_call(name), Some(Tool::RewindFiles));
     }
 }

@@ -12,9 +12,9 @@ use codelab_protocol::{
 };
 use codelab_store::{
     self as store, ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, AuditHead,
-    Commit, Epoch, InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved,
-    ProjectBudget, Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallEnd,
-    ToolCallOpened, ToolCallStatus,
+    Commit, Epoch, HistoryChange, InputRow, NewContext, NewInput, NewInteraction, NewSpending,
+    PlanSaved, ProjectBudget, Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch,
+    ToolCallEnd, ToolCallOpened, ToolCallStatus,
     audit_chain::{self, AuditKey, ChainOwner},
 };
 use serde_json::json;
@@ -36,6 +36,8 @@ pub(crate) struct PreparedCommit {
     pub elicited: Vec<ElicitedAnswer>,
     /// Something in it can be remembered.
     pub remembers: bool,
+    /// What prompts may show of the past is not what it was.
+    pub rereads: bool,
 }
 
 const MICROS: f64 = 1_000_000.0;
@@ -87,6 +89,7 @@ pub(crate) fn prepare(
         tool_calls: Vec::new(),
         elicited: Vec::new(),
         remembers: false,
+        rereads: false,
     };
     let mut audit_rows = Vec::new();
     for effect in effects {
@@ -203,6 +206,7 @@ impl PreparedCommit {
                 status,
                 result_digest,
                 span,
+                did,
             } => {
                 let status = match status {
                     CallStatus::Finished => ToolCallStatus::Completed,
@@ -216,7 +220,21 @@ impl PreparedCommit {
                     status,
                     result_digest,
                     after_seq,
+                    did,
                 });
+            }
+            Effect::HistoryHidden { rewind_id, from } => {
+                self.rereads = true;
+                let hidden = HistoryChange::Hidden { rewind_id, from };
+                commit.history_changes.push(hidden);
+            }
+            Effect::HistoryShown { rewind_id } => {
+                self.rereads = true;
+                // The index may have dropped what is remembered again.
+                self.remembers = true;
+                commit
+                    .history_changes
+                    .push(HistoryChange::Shown { rewind_id });
             }
             Effect::InputAccepted {
                 client_message_id,
@@ -272,6 +290,7 @@ impl PreparedCommit {
                 self.remembers = true;
                 commit.interactions.push(NewInteraction {
                     agent: interaction.agent,
+                    turn: Some(interaction.turn),
                     task: interaction.task,
                     kind: INTERACTION.to_owned(),
                     success: Some(interaction.success),

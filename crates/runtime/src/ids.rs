@@ -1,7 +1,7 @@
 //! New ids are random, so that they say nothing and never collide.
 
 use codelab_engine::Ids;
-use codelab_protocol::{CallId, MessageId, PlanId, SessionId, WorkflowId};
+use codelab_protocol::{CallId, MessageId, PlanId, RewindId, SessionId, WorkflowId};
 
 pub(crate) struct RandomIds;
 
@@ -20,6 +20,10 @@ impl Ids for RandomIds {
 
     fn workflow_id(&mut self) -> WorkflowId {
         named(WorkflowId::parse, "workflow")
+    }
+
+    fn rewind_id(&mut self) -> RewindId {
+        named(RewindId::parse, "rewind")
     }
 }
 

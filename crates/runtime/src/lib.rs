@@ -27,6 +27,7 @@ mod project_messages;
 mod project_sessions;
 mod reader;
 mod registry;
+mod rewinds;
 mod runtime;
 mod shares;
 mod space;

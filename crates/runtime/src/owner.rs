@@ -5,6 +5,7 @@ mod load;
 mod loaded;
 mod model;
 mod recall;
+mod rewind;
 mod step;
 mod tool;
 
@@ -22,6 +23,7 @@ pub(crate) use self::command::Command;
 use self::loaded::{LoadedSession, StepContext};
 use self::model::{ModelTasks, Next};
 pub(crate) use self::model::{measured_call, window_of};
+pub(crate) use self::rewind::RewindAsked;
 use self::step::TurnTimer;
 use self::tool::ToolTasks;
 pub(crate) use self::tool::{ElicitedAnswer, NamedToolCall};

@@ -42,7 +42,8 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, forks, messages, mine, plans, previews, remembered, tools,
+    approvals, attachments, export, forks, messages, mine, plans, previews, remembered, rewind,
+    tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -203,6 +204,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::events],
         [messages::retry],
         [messages::compact],
+        [rewind::rewind],
         [messages::cancel],
         [forks::fork],
         [attachments::read],

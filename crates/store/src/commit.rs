@@ -13,7 +13,10 @@ use crate::row::{
 use crate::{Epoch, SessionKey};
 
 pub(crate) mod project_session;
+mod rewind;
 pub(crate) mod statements;
+
+pub use rewind::HistoryChange;
 
 /// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest
 /// event is the one just before the first of `events`; with `NotFound` when it makes a session in a
@@ -58,6 +61,8 @@ pub struct Commit {
     pub spendings: Vec<NewSpending>,
     pub interactions: Vec<NewInteraction>,
     pub project_budget: Option<ProjectBudget>,
+    /// What rewinds take back or give back, after the messages of this commit.
+    pub history_changes: Vec<HistoryChange>,
 }
 
 impl Commit {
@@ -91,6 +96,7 @@ impl Commit {
             spendings: Vec::new(),
             interactions: Vec::new(),
             project_budget: None,
+            history_changes: Vec::new(),
         }
     }
 }
@@ -161,6 +167,8 @@ pub struct ToolCallEnd {
     pub status: ToolCallStatus,
     pub result_digest: Option<Digest>,
     pub after_seq: Option<u64>,
+    /// What it changed: a path, a command, or the tool of an MCP server.
+    pub did: Option<String>,
 }
 
 /// Fails with `Conflict` if the session has seen this `client_message_id`.

@@ -25,8 +25,8 @@ mod user;
 mod vitals;
 
 pub use commit::{
-    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, NewContext,
-    NewInput, NewSessionRow, SharedAttachment, ToolCallEnd, ToolCallOpened,
+    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, HistoryChange,
+    NewContext, NewInput, NewSessionRow, SharedAttachment, ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
@@ -51,9 +51,9 @@ pub use sealed::{Opened, SealingKey, SecretHeaders, SecretText};
 pub use search::SearchWords;
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, FoundSession, MAX_CHAT_HANDOVER_BYTES, MAX_DEFINITIONS_OF_TOOL,
-    MessageRange, NewServer, OwnedRow, OwnedSession, OwnerRow, Ownership, ProjectStore, Search,
-    ServerRow, Store, StoreStats, UserStore,
+    AgentLocation, AuditSealed, FoundSession, HistorySize, MAX_CHAT_HANDOVER_BYTES,
+    MAX_DEFINITIONS_OF_TOOL, MessageRange, NewServer, OwnedRow, OwnedSession, OwnerRow, Ownership,
+    ProjectStore, RanCallRow, Search, ServerRow, Store, StoreStats, UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

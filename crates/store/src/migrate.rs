@@ -121,9 +121,14 @@ pub(crate) const SQLITE: &[Migration] = &[
     ),
     Migration::new(16, "mcp", include_str!("../migrations/sqlite/0016_mcp.sql")),
     Migration::new(
-        19,
+        17,
+        "rewind",
+        include_str!("../migrations/sqlite/0017_rewind.sql"),
+    ),
+    Migration::new(
+        18,
         "previews",
-        include_str!("../migrations/sqlite/0019_previews.sql"),
+        include_str!("../migrations/sqlite/0018_previews.sql"),
     ),
 ];
 
@@ -210,9 +215,14 @@ pub(crate) const POSTGRES: &[Migration] = &[
         include_str!("../migrations/postgres/0016_mcp.sql"),
     ),
     Migration::new(
-        19,
+        17,
+        "rewind",
+        include_str!("../migrations/postgres/0017_rewind.sql"),
+    ),
+    Migration::new(
+        18,
         "previews",
-        include_str!("../migrations/postgres/0019_previews.sql"),
+        include_str!("../migrations/postgres/0018_previews.sql"),
     ),
 ];
 

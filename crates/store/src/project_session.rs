@@ -162,6 +162,8 @@ pub struct InteractionId(pub u64);
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewInteraction {
     pub agent: AgentName,
+    /// The session's turn; `None` if it did not come from a session.
+    pub turn: Option<TurnId>,
     pub task: Option<TaskId>,
     pub kind: String,
     /// `None` if it was neither a success nor a failure.

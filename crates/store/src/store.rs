@@ -29,6 +29,7 @@ mod pages;
 #[cfg(test)]
 pub(crate) mod query_plan;
 mod read;
+mod rewinds;
 mod searches;
 mod servers;
 mod users;
@@ -37,6 +38,7 @@ pub use audit::AuditSealed;
 pub use chat::MAX_CHAT_HANDOVER_BYTES;
 pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
+pub use rewinds::{HistorySize, RanCallRow};
 use searches::Searches;
 pub use servers::{NewServer, ServerRow};
 pub use users::{

@@ -31,6 +31,7 @@ mod calls;
 mod commands;
 mod mcp;
 mod reasons;
+mod rewind;
 mod table;
 
 use std::collections::HashMap;
@@ -42,6 +43,7 @@ pub use brought::BroughtText;
 pub use calls::CallText;
 pub use commands::CommandText;
 pub use mcp::McpText;
+pub use rewind::RewindText;
 pub use table::Text;
 
 /// A text in English, Russian and Ukrainian.

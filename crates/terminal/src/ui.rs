@@ -31,6 +31,7 @@ mod preview;
 mod prompt;
 mod render;
 mod requests;
+mod rewind;
 mod screen;
 mod shell;
 mod state;

@@ -356,6 +356,7 @@ impl RunnerState {
             Some(Err(reason)) => return CallOutcome::NotRun(reason),
             Some(Ok(permission)) => permission == Permission::Approved,
         };
+        let key = info.key();
         let in_workspace = match &checked {
             CheckedCall::BuiltIn(arguments) => Some(Call {
                 user_id: call.user_id,
@@ -363,6 +364,7 @@ impl RunnerState {
                 is_approved,
                 reader: Some(&offered.reader),
                 base: call.base.as_ref(),
+                key: Some(&key),
             }),
             CheckedCall::Named(_) => None,
         };
@@ -374,8 +376,8 @@ impl RunnerState {
         if stop.is_cancelled() {
             return self.interrupted();
         }
-        let key = info.key();
-        if let Err(error) = self.on_disk(move |journal| journal.start(&key)).await {
+        let started = key.clone();
+        if let Err(error) = self.on_disk(move |journal| journal.start(&started)).await {
             return CallOutcome::NotRun(format!(
                 "the client cannot write its journal, so nothing was run: {error}"
             ));

@@ -15,6 +15,7 @@ use super::{ServedCalls, ToolRunnerError};
 /// In the data folder. Earlier releases wrote their journals here under this name, so it stays: an
 /// upgrade must find the calls that were running before it.
 const JOURNALS: &str = "hands";
+const BEFORE_IMAGES: &str = "before";
 const NAME_BYTES: usize = 16;
 const ID_BYTES: usize = 16;
 const ID_FILE: &str = "client-id";
@@ -36,6 +37,12 @@ pub(super) fn of(data_dir: &Path, server: &str, project: ProjectId, workspace: &
     data_dir
         .join(JOURNALS)
         .join(hex::encode(&digest.finalize()[..NAME_BYTES]))
+}
+
+/// What writes replaced. All processes of this workspace share it, so that a rewind finds it whoever
+/// wrote.
+pub(super) fn before_images(journals: &Path) -> PathBuf {
+    journals.join(BEFORE_IMAGES)
 }
 
 /// Opens a journal that no other process has open, and reads its client id. There is one journal

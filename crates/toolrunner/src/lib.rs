@@ -28,8 +28,8 @@ use codelab_protocol::{
     ProjectId, SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
-    Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Sandbox, Workspace,
-    WorkspaceOptions,
+    BeforeLimits, Bounds, CallKey, Failpoint, Journal, JournalError, Launcher, Network, OpenError,
+    Sandbox, Workspace, WorkspaceOptions,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -87,6 +87,8 @@ pub struct ToolRunnerOptions {
     pub ask: Option<mpsc::Sender<RunnerQuestion>>,
     /// The MCP servers that run with the tool runner.
     pub mcp: RunnerMcpOptions,
+    /// For crash tests.
+    pub failpoint: Failpoint,
 }
 
 /// Whose calls the tool runner runs.
@@ -270,6 +272,7 @@ impl ToolRunner {
             hidden,
             ask,
             mcp,
+            failpoint,
             ..
         } = options;
         let project = match project {
@@ -295,6 +298,14 @@ impl ToolRunner {
         let journals = folder::of(&data_dir, &server, project, workspace.root());
         let (journal, client_id) =
             folder::lock_free(&journals, serves)?.ok_or_else(|| in_use(&workspace))?;
+        let keeper = (workspace.clone(), folder::before_images(&journals));
+        let opened = tokio::task::spawn_blocking(move || {
+            let (workspace, folder) = keeper;
+            workspace.keep_before_images(&folder, BeforeLimits::default(), failpoint);
+        });
+        if let Err(error) = opened.await {
+            tracing::warn!(%error, "opening the store of what writes replace failed, no write can be rewound");
+        }
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let mcp = RunnerServers::start(mcp, workspace.root());
         let shared = Arc::new(RunnerState {

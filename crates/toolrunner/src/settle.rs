@@ -2,6 +2,7 @@
 //! calls are accepted.
 
 use codelab_client::ClientError;
+use codelab_protocol::Tool;
 use codelab_workspace::UnfinishedCall;
 
 use super::call::failure;
@@ -33,7 +34,32 @@ impl RunnerState {
                 reason,
             });
         }
-        self.report_unknown(self.journal.unknown()).await
+        let (rewinds, unknown): (Vec<_>, Vec<_>) = self
+            .journal
+            .unknown()
+            .into_iter()
+            .partition(|call| call.claim.tool.is(Tool::RewindFiles));
+        for call in rewinds {
+            self.resume_rewind(call).await;
+        }
+        self.report_unknown(unknown).await
+    }
+
+    /// A rewind looks at each file before it changes it, so it can be gone through again. It ends
+    /// with a result that says which files are which.
+    async fn resume_rewind(&self, call: UnfinishedCall) {
+        let (workspace, key) = (self.workspace.clone(), call.key.clone());
+        let resumed = tokio::task::spawn_blocking(move || workspace.resume_rewind(&key)).await;
+        let result = resumed
+            .unwrap_or_else(|error| failure(&format!("the rewind could not be resumed: {error}")));
+        let (key, stored) = (call.key.clone(), result.clone());
+        let finished = self
+            .on_disk(move |journal| journal.finish_resumed(&key, stored))
+            .await;
+        if let Err(error) = finished {
+            tracing::error!(%error, call = %call.key.call_id, "writing the result of a rewind to the journal failed, it is sent anyway");
+        }
+        self.deliver(&call.key, result).await;
     }
 
     /// Detaching closes the calls that this client still holds with an unknown outcome, without

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use codelab_protocol::UserId;
 
+use crate::before::RewindError;
 use crate::tools::WriteQuestion;
 
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,12 @@ pub(crate) enum ToolRefusal {
     },
     #[error("`{pattern}` is not a usable pattern: {reason}")]
     Pattern { pattern: String, reason: String },
+    #[error("this client keeps nothing of what writes replaced, so no file was changed")]
+    NothingKept,
+    #[error("{0}")]
+    Rewind(RewindError),
+    #[error("the client ended before the rewind began; no file was changed")]
+    NotBegun,
     #[error("cancelled")]
     Cancelled,
     #[error("{0} does not run in a workspace")]

@@ -173,6 +173,13 @@ impl Journal {
         })
     }
 
+    /// What an earlier process began was gone on with, and has a result now.
+    pub fn finish_resumed(&self, key: &CallKey, result: Value) -> Result<(), JournalError> {
+        self.step(key, CallStage::Finished(result), |phase| {
+            matches!(phase, Phase::Unknown)
+        })
+    }
+
     /// The server has the result, knows that there is none, or closed the call: nothing is sent any
     /// more.
     pub fn acknowledge(&self, key: &CallKey) -> Result<(), JournalError> {

@@ -5,9 +5,11 @@
 //! [`Workspace::run`] has no error; only opening a workspace or a journal does. Unix only; the
 //! sandbox is for Linux.
 
+mod before;
 mod brought;
 mod difference;
 mod error;
+mod failpoint;
 mod journal;
 mod options;
 mod output;
@@ -19,11 +21,13 @@ mod tools;
 mod walk;
 mod workspace;
 
+pub use before::BeforeLimits;
 pub use brought::{
     Brought, BroughtFiles, BroughtSkill, BroughtText, InstructionFolders, SkillFile, SkillHead,
     read_mcp_file, skill_head,
 };
 pub use error::OpenError;
+pub use failpoint::Failpoint;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};

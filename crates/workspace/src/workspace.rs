@@ -2,14 +2,19 @@
 //! is are decided here, what the tools do is not.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codelab_policy::{Ask, Policy, Verdict};
-use codelab_protocol::{FileBase, FilePreview, Tool, ToolArguments, UserId, WriteFile};
-use serde_json::Value;
+use codelab_protocol::{
+    FileBase, FilePreview, RewindFiles, RewoundFiles, Tool, ToolArguments, UserId, WriteFile,
+};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::before::{BeforeLimits, BeforeStore, Changed, FileHand, Keeping};
 use crate::error::{OpenError, ToolRefusal};
+use crate::failpoint::Failpoint;
+use crate::journal::CallKey;
 use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
@@ -31,6 +36,8 @@ struct Shared {
     policy: Policy,
     limits: WorkspaceLimits,
     commands: Commands,
+    /// What writes replaced, or why nothing is kept. Unset where nobody wants it.
+    before: OnceLock<Result<BeforeStore, String>>,
 }
 
 /// One tool call, for one user.
@@ -45,6 +52,8 @@ pub struct Call<'a> {
     pub reader: Option<&'a ReadingAgent>,
     /// What a person agreed to replace; absent where nobody said.
     pub base: Option<&'a FileBase>,
+    /// The call's name, under which is kept what it replaces; without one nothing is.
+    pub key: Option<&'a CallKey>,
 }
 
 /// How a call ended.
@@ -80,8 +89,27 @@ impl Workspace {
                 policy,
                 limits,
                 commands,
+                before: OnceLock::new(),
             }),
         })
+    }
+
+    /// From now on, what writes replace is kept in this folder. Where it cannot be used, writes
+    /// happen all the same and say that they cannot be rewound. Blocks on the disk.
+    pub fn keep_before_images(&self, folder: &Path, limits: BeforeLimits, failpoint: Failpoint) {
+        let opened = BeforeStore::open(folder, limits, failpoint).map_err(|error| {
+            tracing::warn!(%error, "what writes replace cannot be kept, so no write can be rewound");
+            format!("the client's data folder cannot be used: {error}")
+        });
+        // Whoever was first stays: both are of the same folder.
+        let _ = self.shared.before.set(opened);
+    }
+
+    /// The result of a rewind that an earlier process began and did not end. What it had not done
+    /// yet is done. Blocks on the disk.
+    pub fn resume_rewind(&self, key: &CallKey) -> Value {
+        let resumed = self.shared.resume(key);
+        resumed.unwrap_or_else(|refusal| tools::refused(&refusal))
     }
 
     /// Where the root was found, without symbolic links.
@@ -282,12 +310,13 @@ impl Workspace {
             return Ok(tools::execute(&self.shared.commands, prepared, &cancel).await);
         }
         let (reader, base) = (call.reader.cloned(), call.base.cloned());
+        let key = call.key.cloned();
         blocking(move || {
             let writer = Writer {
                 reader: reader.as_ref(),
                 base: base.as_ref(),
             };
-            shared.work_on_files(&arguments, writer, &cancel)
+            shared.work_on_files(&arguments, writer, key.as_ref(), &cancel)
         })
         .await
     }
@@ -308,11 +337,17 @@ impl Shared {
     /// very content.
     fn write(
         &self,
-        write: impl FnOnce() -> Result<(Value, WrittenPath), ToolRefusal>,
+        key: Option<&CallKey>,
+        write: impl FnOnce(&Keeping<'_>) -> Result<(Value, WrittenPath), ToolRefusal>,
     ) -> Result<Value, ToolRefusal> {
         let gate = self.commands.gate(&self.root)?;
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (value, written) = write()?;
+        let keeping = Keeping::new(self.before.get(), key);
+        let (mut value, written) = write(&keeping).inspect_err(|_| keeping.nothing_written())?;
+        keeping.written(written.mode);
+        if let Some(why) = keeping.not_covered() {
+            value["not_covered"] = why.into();
+        }
         let Some(gate) = gate else { return Ok(value) };
         let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
         let WrittenPath {
@@ -326,10 +361,58 @@ impl Shared {
         Ok(value)
     }
 
+    fn rewind(&self, key: Option<&CallKey>, asked: &RewindFiles) -> Result<Value, ToolRefusal> {
+        let (store, key) = self
+            .store_of_before_images()
+            .zip(key)
+            .ok_or(ToolRefusal::NothingKept)?;
+        self.changing_files(|hand, tell| store.rewind(hand, key, asked, tell))?
+            .map(|done| rewound(&done))
+            .map_err(ToolRefusal::Rewind)
+    }
+
+    fn resume(&self, key: &CallKey) -> Result<Value, ToolRefusal> {
+        let store = self.store_of_before_images();
+        let store = store.ok_or(ToolRefusal::NothingKept)?;
+        let resumed = self.changing_files(|hand, tell| store.resume(hand, key, tell))?;
+        resumed
+            .map(|done| rewound(&done))
+            .ok_or(ToolRefusal::NotBegun)
+    }
+
+    fn store_of_before_images(&self) -> Option<&BeforeStore> {
+        self.before.get().and_then(|store| store.as_ref().ok())
+    }
+
+    /// With the gate held, as for every write.
+    fn changing_files<T>(
+        &self,
+        change: impl FnOnce(&FileHand<'_>, &dyn Fn(&Path, Changed<'_>)) -> T,
+    ) -> Result<T, ToolRefusal> {
+        let gate = self.commands.gate(&self.root)?;
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
+        let tell = |path: &Path, changed: Changed<'_>| {
+            let Some(gate) = &gate else { return };
+            let told = match changed {
+                Changed::File { bytes, mode } => {
+                    gate.add_written(path, Some(bytes.to_vec()), mode, is_protected)
+                }
+                Changed::Folder => gate.add_written(path, None, 0, is_protected),
+                Changed::Gone => gate.add_removed(path),
+            };
+            if let Err(error) = told {
+                tracing::warn!(%error, "recording a rewind of a protected path failed, the end of a command may undo it");
+            }
+        };
+        Ok(change(&FileHand::new(&self.root), &tell))
+    }
+
     fn work_on_files(
         &self,
         arguments: &ToolArguments,
         writer: Writer<'_>,
+        key: Option<&CallKey>,
         cancel: &CancellationToken,
     ) -> Result<Value, ToolRefusal> {
         let Self {
@@ -343,14 +426,15 @@ impl Shared {
             ToolArguments::ReadFile(call) => {
                 tools::read_file(root, readings, limits, call, writer.reader)
             }
-            ToolArguments::WriteFile(call) => {
-                self.write(|| tools::write_file(root, readings, policy, limits, call, writer))
-            }
+            ToolArguments::WriteFile(call) => self.write(key, |keeping| {
+                tools::write_file(root, readings, policy, limits, call, writer, keeping)
+            }),
             ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
             ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),
-            ToolArguments::CreateDirectory { path } => {
-                self.write(|| tools::create_directory(root, policy, path))
-            }
+            ToolArguments::CreateDirectory { path } => self.write(key, |keeping| {
+                tools::create_directory(root, policy, path, keeping)
+            }),
+            ToolArguments::RewindFiles(asked) => self.rewind(key, asked),
             ToolArguments::ExecuteCommand(_) => {
                 Err(ToolRefusal::NotOurs(Tool::ExecuteCommand.as_str()))
             }
@@ -371,4 +455,13 @@ impl Shared {
             ToolArguments::UseSkill { .. } => Err(ToolRefusal::NotOurs(Tool::UseSkill.as_str())),
         }
     }
+}
+
+fn rewound(done: &RewoundFiles) -> Value {
+    let RewoundFiles {
+        restored,
+        left,
+        not_covered,
+    } = done;
+    json!({"success": true, "restored": restored, "left": left, "not_covered": not_covered})
 }

@@ -1,7 +1,7 @@
 // Sessions, their messages, questions and plans.
 import { again } from "./again";
 import { client, value } from "./client";
-import type { Message, NewAttachment, PlanDecision, SendMessage, Session } from "./types";
+import type { Message, NewAttachment, PlanDecision, RewindSession, SendMessage, Session } from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;
@@ -102,6 +102,10 @@ export const forkSession = (id: string, at_message_id: string) =>
 /** Sums the history up now. Events tell of the beginning and the end. A second request joins the first. */
 export const compactSession = (id: string) =>
   value(client.POST("/my/chat/{session_id}/compact", { params: at(id), fetch: again }));
+
+/** Takes back what was done since a message, or gives it back. The event `rewound` tells how it ended. */
+export const rewindSession = (id: string, body: RewindSession) =>
+  value(client.POST("/my/chat/{session_id}/rewind", { params: at(id), body }));
 
 /** What was approved for the rest of the session. */
 export const listRemembered = async (id: string) =>

@@ -8,7 +8,7 @@ import { failureWord, locale, region, t } from "../feeds/preferences";
 import { budgetOf } from "../state/budget";
 import { clockTime, count, fullTime, money } from "../state/format";
 import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, PlanView, SessionState } from "../state/session";
-import { callOf, costOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
+import { callOf, costOf, isLatest, progressOf, retryable, rewoundKeys, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { MessageFiles } from "./Attachments";
@@ -21,6 +21,7 @@ import { toolOfServer } from "./McpAbout";
 import { costText, progressText } from "./PlanNumbers";
 import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
 import { QuestionCard } from "./QuestionCard";
+import { RewindButton, RewoundCard } from "./Rewind";
 import { ToolCard } from "./ToolCard";
 
 interface TimelineProps {
@@ -40,7 +41,7 @@ export function Timeline({ state, sessionId, target }: TimelineProps) {
   const request = retryable(state);
   return (
     <>
-      <Entries items={rows} state={state} sessionId={sessionId} target={target} />
+      <Entries items={rows} state={state} sessionId={sessionId} target={target} taken={rewoundKeys(state.items)} />
       {request !== undefined && <Retry key={request.key} request={request} sessionId={sessionId} />}
     </>
   );
@@ -76,16 +77,26 @@ interface EntriesProps {
   state: SessionState;
   sessionId: string;
   target?: string | undefined;
+  /** The keys of what was taken back. */
+  taken?: ReadonlySet<string>;
 }
 
-export function Entries({ items, state, sessionId, target }: EntriesProps) {
-  const stamp = `${locale.value}/${planStamp(state)}`;
+export function Entries({ items, state, sessionId, target, taken }: EntriesProps) {
+  const stamp = `${locale.value}/${planStamp(state)}/${[...(taken ?? [])].join()}`;
   return (
     <Chunks
       rows={items}
       stamp={stamp}
       isWanted={(item) => target !== undefined && callOf(item, state) === target}
-      render={(item) => <Entry item={item} state={state} sessionId={sessionId} />}
+      render={(item) =>
+        taken?.has(item.key) ? (
+          <div class="is-rewound" title={t("rewind.taken")}>
+            <Entry item={item} state={state} sessionId={sessionId} />
+          </div>
+        ) : (
+          <Entry item={item} state={state} sessionId={sessionId} />
+        )
+      }
     />
   );
 }
@@ -136,7 +147,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
     case "error":
       return <ErrorLine code={item.code} message={item.message} failure={item.failure} />;
     case "note":
-      return <NoteEntry item={item} />;
+      return <NoteEntry item={item} sessionId={sessionId} />;
   }
 }
 
@@ -165,6 +176,13 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
           </span>
         )}
         <MessageActions item={item} sessionId={sessionId} />
+        {item.role === "user" && item.origin === undefined && (
+          <RewindButton
+            sessionId={sessionId}
+            messageId={item.key}
+            onTakenBack={() => writeDraft(sessionId, item.content)}
+          />
+        )}
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
@@ -306,7 +324,8 @@ function revokedText(calls: RememberedCalls): string {
   }
 }
 
-function NoteEntry({ item: { note } }: { item: NoteItem }) {
+function NoteEntry({ item: { note }, sessionId }: { item: NoteItem; sessionId: string }) {
+  if (note.type === "rewound") return <RewoundCard rewound={note.rewound} sessionId={sessionId} />;
   if (note.type === "gap") {
     return <p class="switch">{t("item.gap", { from: count("en", note.from), to: count("en", note.to) })}</p>;
   }

@@ -101,6 +101,8 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "task_started":
       return step(draft, { key: `${seq}`, agent: event.data.agent, why: "task", reason: event.data.task_id, at });
     case "tool_call":
+      // The event `rewound` tells what became of it.
+      if (event.data.tool_call.name === "rewind_files") return;
       return applyToolCall(draft, event, at);
     case "tool_progress": {
       const { call_id, progress, total, message } = event.data;
@@ -109,6 +111,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       return changeTool(draft, call_id, (tool) => (isRunning(tool.state) ? { ...tool, progress: known } : tool));
     }
     case "tool_result":
+      if (event.data.tool_name === "rewind_files") return;
       return applyToolResult(draft, event, at);
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
@@ -187,6 +190,10 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       const note = { type: "revoked" as const, calls, by };
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
     }
+    case "rewound": {
+      const note = { type: "rewound" as const, rewound: event.data };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
+    }
     case "history_compacted": {
       draft.isCompacting = false;
       draft.context = undefined;
@@ -233,6 +240,7 @@ function wakes(event: SessionEvent): boolean {
     case "history_compacted":
     case "compaction_failed":
     case "remembered_revoked":
+    case "rewound":
     case "tool_progress":
     case "approval_preview":
     case "waiting_added":

@@ -9,6 +9,7 @@ import type {
   PartialReason,
   Plan,
   RememberedCalls,
+  Rewound,
   TaskStatus,
   TurnStatus,
   Usage,
@@ -144,6 +145,7 @@ export interface NoteItem extends Placed {
     | { type: "compacted"; messages: number; summary: string }
     | { type: "compaction_failed"; message: string; code: string }
     | { type: "revoked"; calls: RememberedCalls; by: string }
+    | { type: "rewound"; rewound: Rewound }
     | { type: "fallback"; from: string; to: string; failure: string }
     | { type: "waiting"; until: string; failure: string }
     | { type: "gap"; from: number; to: number }
@@ -322,4 +324,24 @@ export function tasksEnded(plan: Plan): number {
 
 export function isBusy(status: SessionStatus): boolean {
   return status === "working" || status.startsWith("awaiting_");
+}
+
+/** What rewinds have taken back that are in force: the keys of items that models do not see any more. */
+export function rewoundKeys(items: readonly Item[]): ReadonlySet<string> {
+  const taken = new Map<string, string[]>();
+  items.forEach((item, at) => {
+    if (item.kind !== "note" || item.note.type !== "rewound") return;
+    const { rewound } = item.note;
+    if (rewound.undone) {
+      taken.delete(rewound.rewind_id);
+      return;
+    }
+    const from = items.findIndex((each) => each.kind === "message" && each.key === rewound.to_message_id);
+    if (rewound.scope === "files" || rewound.error != null || from < 0) return;
+    taken.set(
+      rewound.rewind_id,
+      items.slice(from, at).map((each) => each.key),
+    );
+  });
+  return new Set([...taken.values()].flat());
 }

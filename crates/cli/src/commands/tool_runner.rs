@@ -14,7 +14,7 @@ use codelab_toolrunner::{
     BroughtState, RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent,
     ToolRunnerOptions,
 };
-use codelab_workspace::{Bounds, Launcher, Network};
+use codelab_workspace::{Bounds, Failpoint, Launcher, Network};
 use rustix::termios::QueueSelector;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -109,6 +109,10 @@ impl ToolRunnerFlags {
                 launcher: McpLauncher::current([mcp::MCP_EXEC])?,
                 network: connection.network.clone(),
             },
+            failpoint: std::env::var("CODELAB_CLIENT_FAILPOINT")
+                .ok()
+                .and_then(|text| Failpoint::parse(&text))
+                .unwrap_or_default(),
         });
         let tool_runner = tool_runner.await?;
         let flag = mcp::workspace_flag(&folder, &given);

@@ -47,6 +47,7 @@ async fn run(workspace: &Workspace, command: &str) -> Value {
                 user_id: None,
                 arguments: &arguments(command),
                 is_approved: false,
+                key: None,
             },
             CancellationToken::new(),
         )

@@ -4,7 +4,7 @@ use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome,
     ErrorData, Gap, HistoryCompacted, McpCall, MessageCreated, MessageDelta, MessageId,
     ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls, RememberedRevoked,
-    Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
+    Rewound, Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -125,6 +125,8 @@ pub enum SessionNote {
     CompactionFailed(ErrorData),
     /// A person took back what was allowed for the rest of the session.
     RememberedRevoked(RememberedRevoked),
+    /// A person took back files, messages or both, or gave them back.
+    Rewound(Box<Rewound>),
     /// Another model was asked.
     ModelFallback(ModelFallback),
     /// A call waits until its server can be asked again.
@@ -222,6 +224,13 @@ impl SessionItem {
                     RememberedCalls::Command { command, .. } => command.len(),
                     RememberedCalls::McpTool { tool, .. } => tool.len(),
                 }
+            }
+            Self::Note(SessionNote::Rewound(rewound)) => {
+                let left = rewound.left.iter();
+                let left = left.map(|left| left.path.len() + left.reason.len());
+                let others = rewound.not_covered.iter().map(|other| other.what.len());
+                let restored = rewound.restored.iter().map(String::len);
+                restored.chain(left).chain(others).sum()
             }
             Self::Note(SessionNote::AgentSwitched(switch)) => switch.reason.len(),
             Self::Note(SessionNote::ModelFallback(fallback)) => {

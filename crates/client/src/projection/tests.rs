@@ -199,6 +199,8 @@ fn note(item: &SessionItem) -> Option<Value> {
             "messages": compacted.messages, "summary": compacted.summary }),
         SessionNote::CompactionFailed(error) => json!({ "kind": "compaction_failed",
             "error_code": error.error_code, "message": error.message }),
+        SessionNote::Rewound(rewound) => json!({ "kind": "rewound", "rewind_id": rewound.rewind_id,
+            "to_message_id": rewound.to_message_id, "restored": rewound.restored, "undone": rewound.undone }),
         SessionNote::RememberedRevoked(revoked) => {
             let mut value =
                 json!({ "kind": "remembered_revoked", "command": null, "by": revoked.revoked_by });

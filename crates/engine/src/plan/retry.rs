@@ -10,6 +10,21 @@ use crate::world::MAX_REQUEST_BYTES;
 use crate::{CallerAnswer, EventRange, Refusal};
 
 impl Transition<'_, '_> {
+    /// A plan whose request was taken back does not run: nobody would see its answer.
+    pub(crate) fn retry_stored_plan(
+        &mut self,
+        plan: Plan,
+        request: &str,
+        message_id: Option<MessageId>,
+        is_rewound: bool,
+    ) -> Result<CallerAnswer, Refusal> {
+        if is_rewound {
+            let why = "The plan's request was taken back by a rewind; undo that first";
+            return Err(Refusal::new(ErrorCode::Conflict, why));
+        }
+        self.retry_plan(plan, request, message_id)
+    }
+
     /// Runs the tasks of an ended plan again that failed, were skipped or cancelled. `message_id`:
     /// what it was made for.
     pub(crate) fn retry_plan(
@@ -18,7 +33,7 @@ impl Transition<'_, '_> {
         request: &str,
         message_id: Option<MessageId>,
     ) -> Result<CallerAnswer, Refusal> {
-        if self.session.kind != SessionKind::Project || self.session.turn.is_some() {
+        if self.session.kind != SessionKind::Project || !self.session.is_idle() {
             return Err(Refusal::new(
                 ErrorCode::Conflict,
                 "The session is busy; retry when its turn has ended",

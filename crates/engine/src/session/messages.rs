@@ -119,7 +119,7 @@ impl Transition<'_, '_> {
             retries: None,
             attachments,
         };
-        if self.session.turn.is_some() {
+        if !self.session.is_idle() {
             self.enqueue(waiting);
         } else {
             self.begin_turn(waiting);
@@ -130,7 +130,7 @@ impl Transition<'_, '_> {
     /// What waits is part of the session's state, which each of its commits writes.
     fn room_to_wait(&self, text: &str) -> Result<(), Refusal> {
         let (queue, limit) = (&self.session.queue, self.world.limits.queue_length);
-        if self.session.turn.is_none() || queue.is_empty() && limit > 0 {
+        if self.session.is_idle() || queue.is_empty() && limit > 0 {
             return Ok(());
         }
         if queue.len() >= limit {

@@ -87,7 +87,7 @@ impl Transition<'_, '_> {
         if let Some(span) = self.session.retried(named) {
             return Ok(CallerAnswer::Repeat(span));
         }
-        if self.session.turn.is_some() {
+        if !self.session.is_idle() {
             let why = "The session is busy; retry when its turn has ended";
             return Err(Refusal::new(ErrorCode::Conflict, why));
         }

@@ -204,6 +204,7 @@ impl Output {
             status,
             result_digest: None,
             span: None,
+            did: None,
         });
     }
 }
@@ -298,7 +299,8 @@ impl Transition<'_, '_> {
                 | ToolArguments::ListFiles(_)
                 | ToolArguments::SearchInCode(_)
                 | ToolArguments::CreateDirectory { .. }
-                | ToolArguments::ExecuteCommand(_),
+                | ToolArguments::ExecuteCommand(_)
+                | ToolArguments::RewindFiles(_),
             ) => {
                 never!("a client's tool runs on the server: {}", call.name);
                 let message = format!("{} cannot run here", call.name);
@@ -451,6 +453,10 @@ impl Transition<'_, '_> {
         known: Option<KnownCall>,
         images: Vec<AttachedFile>,
     ) -> Result<CallerAnswer, Refusal> {
+        if self.session.is_rewind_call(&call_id) {
+            let digest = Digest::of_json(&result);
+            return self.rewind_result(result, client.as_ref(), digest);
+        }
         // A result that names an image has the image's digest in it.
         let digest = Digest::of_json(&result);
         match self
@@ -508,6 +514,7 @@ impl Transition<'_, '_> {
             status: CallStatus::Finished,
             result_digest: Some(digest),
             span: Some(span),
+            did: call.about().filter(|_| call.has_done(&result)),
         });
         self.withdraw_elicitation(&thread, &call);
         self.session.note_result(&call, &result);

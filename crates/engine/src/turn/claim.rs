@@ -2,12 +2,13 @@
 
 use codelab_protocol::{
     CallId, CallOutcome, CalledTool, ClientId, Digest, ErrorCode, Message, Role, SessionKind,
-    TaskOrigin, TurnId, TurnStatus,
+    TaskOrigin, Tool, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ended_or_unknown, text_of};
+use super::did::succeeded;
 use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
 use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
@@ -23,6 +24,9 @@ pub(crate) struct LateCall {
     pub tool: CalledTool,
     pub turn: TurnId,
     pub task: Option<TaskOrigin>,
+    /// What it wrote or ran, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub did: Option<String>,
 }
 
 impl Session {
@@ -66,6 +70,9 @@ impl Transition<'_, '_> {
         bound_is_gone: bool,
         known: Option<KnownCall>,
     ) -> Result<CallerAnswer, Refusal> {
+        if self.session.is_rewind_call(&call_id) {
+            return self.claim_rewind(client_id, bound_is_gone);
+        }
         match self
             .session
             .waiting_thread(&call_id)
@@ -140,6 +147,7 @@ impl Transition<'_, '_> {
             self.session.bound = None;
             self.output.mark_changed();
         }
+        self.rewind_client_gone(client_id);
         while let Some(lane) = self.session.claimed_by(client_id) {
             let Some(thread) = self.session.take_thread(lane) else {
                 never!("the thread of a claimed call is not in its turn");
@@ -164,7 +172,15 @@ impl Transition<'_, '_> {
         self.withdraw_elicitation(&thread, &call);
         let OpenCall { call_id, tool, .. } = &call;
         let name = tool.name();
-        self.output.close_call(call_id, CallStatus::TimedOut);
+        // A write is known to the client; what else ran may have done anything.
+        let is_write = tool.is(Tool::WriteFile) || tool.is(Tool::CreateDirectory);
+        self.output.push(Effect::CallClosed {
+            call_id: call_id.clone(),
+            status: CallStatus::TimedOut,
+            result_digest: None,
+            span: None,
+            did: call.about().filter(|_| !is_write),
+        });
         self.view()
             .show_closed(&thread, call_id, CallOutcome::Unknown);
         let message = format!(
@@ -186,6 +202,7 @@ impl Transition<'_, '_> {
             tool: tool.clone(),
             turn: thread.turn,
             task: self.session.task_of(&thread),
+            did: call.about(),
         });
         self.next_call(thread);
     }
@@ -197,6 +214,9 @@ impl Transition<'_, '_> {
         result: Value,
         digest: Digest,
     ) -> CallerAnswer {
+        if late.tool.is(Tool::RewindFiles) {
+            return self.late_rewind(&late, result, digest);
+        }
         let span = EventRange {
             turn: late.turn,
             after_seq: self.session.last_seq,
@@ -208,6 +228,7 @@ impl Transition<'_, '_> {
             status,
             result_digest: Some(digest),
             span: Some(span),
+            did: late.did.clone().filter(|_| succeeded(&result)),
         });
         let tool = late.tool.name();
         let text = format!(

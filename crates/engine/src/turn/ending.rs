@@ -189,6 +189,7 @@ impl Transition<'_, '_> {
         );
         self.output.push(Effect::Remember(Interaction {
             agent: thread.agent.clone(),
+            turn: thread.turn,
             task,
             success,
             text,
@@ -225,7 +226,9 @@ impl Transition<'_, '_> {
         }
         let cancelled = match self.session.turn.is_some() {
             true => Some(self.cancel_turn()),
-            false => self.stop_compacting().then_some(TurnStatus::Cancelled),
+            false => {
+                (self.cancel_rewind() || self.stop_compacting()).then_some(TurnStatus::Cancelled)
+            }
         };
         for waiting in dropped {
             match self.session.kind {
@@ -360,7 +363,7 @@ impl Transition<'_, '_> {
     }
 
     pub(crate) fn begin_next(&mut self) {
-        if self.session.turn.is_none()
+        if self.session.is_idle()
             && let Some(waiting) = self.session.queue.pop_front()
         {
             self.begin_turn(waiting);

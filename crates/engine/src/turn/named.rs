@@ -119,6 +119,7 @@ impl Transition<'_, '_> {
             status: CallStatus::Finished,
             result_digest: Some(digest),
             span: None,
+            did: call.about(),
         });
         self.session.note_result(call, &result);
         let text = call.told(&result);

@@ -15,7 +15,7 @@ impl Session {
     pub fn expired_plan(&self, call_id: &CallId) -> Option<&codelab_protocol::PlanId> {
         let ended = self.ended.as_ref().filter(|ended| ended.plan_expired)?;
         let plan = ended.plan.as_ref()?;
-        (plan.as_str() == call_id.as_str() && self.turn.is_none()).then_some(plan)
+        (plan.as_str() == call_id.as_str() && self.is_idle()).then_some(plan)
     }
 
     /// Every place where the approval stands: tasks can share a question about the budget.

@@ -206,6 +206,7 @@ impl Transition<'_, '_> {
         {
             return CallerAnswer::Nothing;
         }
+        self.rewind_due();
         self.plan_expired();
         let is_due = |thread: &&Thread| thread.deadline().is_some_and(|deadline| deadline <= now);
         let ends_turn =
@@ -324,6 +325,7 @@ impl Transition<'_, '_> {
                 self.thread_recovered(thread, down);
             }
         }
+        self.rewind_recovered(down, moved);
         self.summary_recovered();
         CallerAnswer::Nothing
     }

@@ -7,7 +7,9 @@ use codelab_engine::{
     StreamedAnswers, Team, World,
 };
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
+use codelab_protocol::{
+    CallId, MessageId, PlanId, RewindId, SessionId, SessionKind, Timestamp, WorkflowId,
+};
 
 use super::space::TestSpace;
 
@@ -34,6 +36,11 @@ impl Ids for CountedIds {
     fn workflow_id(&mut self) -> WorkflowId {
         self.next += 1;
         WorkflowId::parse(&format!("workflow-{}", self.next)).unwrap()
+    }
+
+    fn rewind_id(&mut self) -> RewindId {
+        self.next += 1;
+        RewindId::parse(&format!("rewind-{}", self.next)).unwrap()
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Tool;
-use crate::AgentName;
+use crate::{AgentName, RewindFiles};
 
 /// Arguments that passed validation.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,7 @@ pub enum ToolArguments {
     UseSkill {
         name: String,
     },
+    RewindFiles(RewindFiles),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -143,6 +144,7 @@ impl Tool {
             Self::UseSkill => ToolArguments::UseSkill {
                 name: parse::<NameOnly>(arguments)?.name,
             },
+            Self::RewindFiles => ToolArguments::RewindFiles(parse(arguments)?),
         };
         checked.validate()?;
         Ok(checked)
@@ -165,7 +167,8 @@ impl ToolArguments {
             | Self::Echo { .. }
             | Self::Calculator { .. }
             | Self::SearchTools { .. }
-            | Self::UseSkill { .. } => None,
+            | Self::UseSkill { .. }
+            | Self::RewindFiles(_) => None,
         }
     }
 
@@ -221,7 +224,8 @@ impl ToolArguments {
             | Self::Echo { .. }
             | Self::Calculator { .. }
             | Self::SearchTools { .. }
-            | Self::UseSkill { .. } => Ok(()),
+            | Self::UseSkill { .. }
+            | Self::RewindFiles(_) => Ok(()),
         }
     }
 }

@@ -35,7 +35,7 @@ impl CalledTool {
     /// is not the one of that tool is no tool.
     pub fn of_call(name: &str, mcp: Option<&McpCall>) -> Option<Self> {
         match mcp {
-            None => Tool::parse(name).map(Self::BuiltIn),
+            None => Tool::of_call(name).map(Self::BuiltIn),
             Some(mcp) if offered_name(&mcp.id.server, &mcp.id.tool) == name => {
                 Some(Self::Named(Box::new(mcp.clone())))
             }

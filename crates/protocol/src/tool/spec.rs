@@ -13,7 +13,8 @@ impl Tool {
     pub fn spec(self) -> Arc<ToolSpec> {
         static SPECS: LazyLock<[Arc<ToolSpec>; Tool::ALL.len()]> =
             LazyLock::new(|| Tool::ALL.map(|tool| Arc::new(tool.described())));
-        Arc::clone(&SPECS[self as usize])
+        let described = SPECS.get(self as usize).map(Arc::clone);
+        described.unwrap_or_else(|| Arc::new(self.described()))
     }
 
     fn described(self) -> ToolSpec {
@@ -112,6 +113,11 @@ impl Tool {
                  skill's description fits the task. It gives no permissions.",
                 json!({"name": {"type": "string", "description": "The skill's name, as the list has it"}}),
                 &["name"],
+            ),
+            Self::RewindFiles => (
+                "Take back what tool calls wrote. Only people ask for it.",
+                json!({}),
+                &[],
             ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});

@@ -226,6 +226,8 @@ impl<'a> Work<'a> {
                 | Effect::ApprovalPreviewed { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
+                | Effect::HistoryHidden { .. }
+                | Effect::HistoryShown { .. }
                 | Effect::InputAccepted { .. }
                 | Effect::Audit(_)
                 | Effect::Title(_)

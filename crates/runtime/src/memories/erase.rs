@@ -171,6 +171,7 @@ mod tests {
         // The notes of the broken one come first, and are more than are read at once.
         for name in [&broken, &broken, &broken, &whole] {
             let interaction = NewInteraction {
+                turn: None,
                 agent: name.clone(),
                 task: None,
                 kind: "note".to_owned(),

@@ -11,6 +11,7 @@ use codelab_protocol::{
 use codelab_store::ApprovalStatus;
 use serde_json::{Map, Value};
 
+use super::rewind::RewindAsked;
 use super::{LoadedSession, Owner};
 use crate::RuntimeError;
 use crate::space::Space;
@@ -82,6 +83,10 @@ pub(crate) enum Command {
     },
     Reset,
     Compact,
+    Rewind {
+        wish: RewindAsked,
+        decided_by: String,
+    },
     Revoke {
         id: RememberedId,
         revoked_by: String,
@@ -221,6 +226,7 @@ impl Owner {
                 Input::RetryPlan {
                     plan: Box::new(plan),
                     message_id: asked.as_ref().map(|asked| asked.message_id.clone()),
+                    is_rewound: asked.as_ref().is_some_and(|asked| asked.rewound.is_some()),
                     request: asked.map(|asked| asked.content).unwrap_or_default(),
                 }
             }
@@ -268,6 +274,10 @@ impl Owner {
             Command::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Command::Reset => Input::Reset,
             Command::Compact => Input::Compact,
+            Command::Rewind { wish, decided_by } => {
+                let rewind = self.rewind_input(loaded, wish, decided_by).await?;
+                Input::Rewind(Box::new(rewind))
+            }
             Command::Revoke { id, revoked_by } => Input::Revoke { id, revoked_by },
             Command::ChooseModel { model } => Input::ChooseModel { model },
             Command::ChooseAgent { agent } => Input::ChooseAgent { agent },

@@ -149,7 +149,7 @@ impl Owner {
             .await?
             .unwrap_or_else(audit_chain::genesis);
         self.feed
-            .opened(row.key, session.last_seq(), session.turn().is_none());
+            .opened(row.key, session.last_seq(), session.is_idle());
         self.feed.belongs_to(row.project_id);
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one
         // server run nothing is lost but a model call whose owner died.

@@ -332,7 +332,9 @@ impl Owner {
         };
         loaded.audit_head = prepared.audit_head;
         loaded.schedule = prepared.schedule;
-        if let Some(recent) = &mut loaded.recent {
+        if prepared.rereads {
+            loaded.recent = None;
+        } else if let Some(recent) = &mut loaded.recent {
             prepared
                 .messages
                 .iter()
@@ -354,7 +356,7 @@ impl Owner {
             .filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt)))
             .collect();
         self.feed
-            .publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
+            .publish(&prepared.events, loaded.session.is_idle(), &awaited);
         self.models
             .keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
         self.tools.keep_only(&loaded.session.tool_calls());

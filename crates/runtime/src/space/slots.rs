@@ -203,6 +203,8 @@ impl HeldSlots {
                 | Effect::ApprovalPreviewed { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
+                | Effect::HistoryHidden { .. }
+                | Effect::HistoryShown { .. }
                 | Effect::InputAccepted { .. }
                 | Effect::Audit(_)
                 | Effect::Title(_)

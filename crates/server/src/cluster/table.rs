@@ -291,6 +291,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/remembered/{remembered_id}",
         ProjectOfSession,
     ),
+    ("POST", "/my/chat/{session_id}/rewind", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/retry", ProjectOfSession),
     (
         "POST",

@@ -108,6 +108,7 @@ pub(super) async fn add(
     JsonBody(body): JsonBody<AddContext>,
 ) -> ApiResult<(StatusCode, Json<ContextAdded>)> {
     let new = NewInteraction {
+        turn: None,
         agent: agent.row.agent.name.clone(),
         task: body.task_id,
         kind: fields::context_kind(body.kind.unwrap_or_else(|| NOTE.to_owned()))?,

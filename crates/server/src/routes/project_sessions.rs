@@ -10,6 +10,7 @@ pub(super) mod mine;
 pub(super) mod plans;
 pub(super) mod previews;
 pub(super) mod remembered;
+pub(super) mod rewind;
 pub(super) mod tools;
 
 use axum::Json;
@@ -205,7 +206,7 @@ pub(super) async fn get(
         session: shown(&row, &state),
         messages: messages.into_iter().map(|stored| stored.message).collect(),
         status: state.suspended(),
-        busy: state.turn().is_some(),
+        busy: !state.is_idle(),
         queued: state.queued() as u64,
         budget_usd: state.budget().usd,
         budget_tokens: state.budget().tokens,

@@ -24,6 +24,7 @@ mod previews;
 mod queue;
 mod remembered;
 mod repeats;
+mod rewind;
 mod search;
 mod sessions;
 mod steering;

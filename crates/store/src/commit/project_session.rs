@@ -26,10 +26,10 @@ const INSERT_SPENDING: &str = "INSERT INTO spendings (agent, turn, task_id, prom
 
 // Nothing is stored for an agent that was removed meanwhile.
 const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, \
-     agent, session_key, user_id, project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, sessions.id, \
+     turn, agent, session_key, user_id, project_id) SELECT $1, $2, $3, $4, $5, $6, $7, project_agents.name, sessions.id, \
      sessions.user_id, sessions.project_id FROM sessions \
      JOIN project_agents ON project_agents.project_id = sessions.project_id \
-     WHERE project_agents.name = $7 AND sessions.id = $8";
+     WHERE project_agents.name = $8 AND sessions.id = $9";
 
 const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
      granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
@@ -93,8 +93,9 @@ pub(super) fn append(commit: &mut Commit, stmts: &mut Vec<Stmt>) -> Result<(), S
     );
     for new in std::mem::take(&mut commit.interactions) {
         let agent = Param::text(new.agent.as_str());
+        let turn = Param::optional(new.turn.map(|turn| turn.0));
         let mut params = interaction_columns(new)?;
-        params.extend([agent, commit.key.into()]);
+        params.extend([turn, agent, commit.key.into()]);
         stmts.push(Stmt::any(INSERT_INTERACTION, params));
     }
     if let Some(budget) = commit.project_budget {

@@ -108,8 +108,8 @@ const CLOSE_APPROVAL: &str = "UPDATE pending_approvals SET status = $1, decided_
 const INSERT_TOOL_CALL: &str = "INSERT INTO tool_calls (session_key, call_id, turn, tool_name, status) \
      VALUES ($1, $2, $3, $4, 'open') ON CONFLICT DO NOTHING";
 
-const CLOSE_TOOL_CALL: &str = "UPDATE tool_calls SET status = $1, result_digest = $2, after_seq = $3 \
-     WHERE session_key = $4 AND call_id = $5 AND status IN ('open', 'unknown')";
+const CLOSE_TOOL_CALL: &str = "UPDATE tool_calls SET status = $1, result_digest = $2, after_seq = $3, did = $4 \
+     WHERE session_key = $5 AND call_id = $6 AND status IN ('open', 'unknown')";
 
 const INSERT_INPUT: &str = "INSERT INTO inputs (session_key, client_message_id, turn, after_seq) \
      VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
@@ -189,6 +189,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
         append_audit(&commit, audit, &mut stmts)?;
     }
     super::project_session::append(&mut commit, &mut stmts)?;
+    super::rewind::append(commit.key, &commit.history_changes, &mut stmts);
     stmts.extend(
         commit
             .events
@@ -437,6 +438,7 @@ fn tool_calls(commit: &Commit, stmts: &mut Vec<Stmt>) {
                 closed.status.as_str().into(),
                 Param::optional(closed.result_digest.as_ref()),
                 Param::optional(closed.after_seq),
+                Param::optional_text(closed.did.as_deref()),
                 commit.key.into(),
                 Param::text(closed.call_id.as_str()),
             ],

@@ -40,7 +40,7 @@ const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_
 
 macro_rules! message_columns {
     () => {
-        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, content"
+        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, rewound, content"
     };
 }
 pub(super) use message_columns;
@@ -69,11 +69,12 @@ const HISTORY_SIZES: &str = concat!(
     message_bytes!(),
     " FROM messages WHERE session_key = $1 AND ord > $2 ORDER BY ord LIMIT $3"
 );
-const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
+const MESSAGES_BEFORE: &str =
+    select_messages!("ord < $2 AND rewound IS NULL ORDER BY ord DESC LIMIT $3");
 // The ordering makes the planner use the index by turn to find the turn's first message. All later
 // messages belong to it, also a late result of a call of an earlier turn.
 const MESSAGES_FROM_TURN: &str = select_messages!(
-    "ord >= (SELECT ord FROM messages WHERE session_key = $1 AND turn >= $2 ORDER BY turn, ord LIMIT 1) ORDER BY ord"
+    "ord >= (SELECT ord FROM messages WHERE session_key = $1 AND turn >= $2 ORDER BY turn, ord LIMIT 1) AND rewound IS NULL ORDER BY ord"
 );
 
 const MESSAGES_OF_TASK: &str = concat!(
@@ -148,7 +149,7 @@ impl Store {
         Ok((page, total.unwrap_or(0)))
     }
 
-    /// Oldest first.
+    /// Oldest first, without what a rewind has taken back.
     pub async fn messages(
         &self,
         key: SessionKey,
@@ -379,9 +380,11 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         steered,
         attachments,
     } = row.optional_json()?.unwrap_or_default();
-    if let (Some(reasoning), Some(opaque)) = (&mut reasoning, row.optional_json()?) {
+    let opaque = row.optional_json()?;
+    if let (Some(reasoning), Some(opaque)) = (&mut reasoning, opaque) {
         reasoning.opaque = opaque;
     }
+    let rewound = row.optional_id()?;
     let content = row.string()?;
     let message = Message {
         agent_id,
@@ -402,6 +405,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         retries,
         steered,
         attachments,
+        rewound,
         ..Message::new(message_id, role, content, timestamp)
     };
     Ok(StoredMessage {

@@ -550,6 +550,7 @@ pub async fn repeats_are_recognised(harness: Harness) -> Harness {
         let mut commit = Commit::new(key, FIRST);
         let result_digest = result.map(Digest::of_bytes);
         commit.tool_calls_closed.push(ToolCallEnd {
+            did: None,
             call_id: call("c1"),
             status,
             result_digest,

@@ -10,6 +10,7 @@ use crate::users::{new_project, user};
 
 fn interaction(name: &str, text: &str) -> NewInteraction {
     NewInteraction {
+        turn: None,
         agent: agent(name),
         task: None,
         kind: "note".to_owned(),

@@ -198,6 +198,14 @@ texts! {
         "sum up what was said, to free the model's context",
         "заменить сказанное кратким пересказом, чтобы освободить контекст модели",
         "замінити сказане стислим переказом, щоб звільнити контекст моделі";
+    HelpRewind:
+        "take back files, messages or both since a message (Esc Esc lists them)",
+        "отменить файлы, сообщения или всё с выбранного сообщения (Esc Esc — список)",
+        "скасувати файли, повідомлення або все з вибраного повідомлення (Esc Esc — список)";
+    HelpRedo:
+        "take the last rewind back",
+        "отменить последний откат",
+        "скасувати останній відкат";
     Compacting:
         "summing up the session",
         "составляется краткий пересказ сессии",

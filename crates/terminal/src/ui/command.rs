@@ -33,6 +33,10 @@ pub enum SlashCommand {
     Fork,
     /// Sums the history up.
     Compact,
+    /// The messages to go back to, one of them, or `undo`.
+    Rewind(Option<String>),
+    /// Takes the last rewind back.
+    Redo,
     Cost,
     /// What the folder brings and waits for the person's trust.
     Trust,
@@ -49,7 +53,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 23] = [
+pub const HELP: [(&str, CommandText); 25] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -63,6 +67,8 @@ pub const HELP: [(&str, CommandText); 23] = [
     ("/steer TEXT", CommandText::HelpSteer),
     ("/fork", CommandText::HelpFork),
     ("/compact", CommandText::HelpCompact),
+    ("/rewind [N]", CommandText::HelpRewind),
+    ("/redo", CommandText::HelpRedo),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
     ("/export", CommandText::HelpExport),
@@ -113,6 +119,8 @@ impl SlashCommand {
             "steer" => Self::Steer(argument),
             "fork" => Self::Fork,
             "compact" => Self::Compact,
+            "rewind" => Self::Rewind(argument),
+            "redo" => Self::Redo,
             "cost" => Self::Cost,
             "trust" => Self::Trust,
             "instructions" => Self::Instructions,
@@ -144,6 +152,8 @@ impl fmt::Display for SlashCommand {
             Self::Steer(text) => ("steer", text.as_ref()),
             Self::Fork => ("fork", None),
             Self::Compact => ("compact", None),
+            Self::Rewind(words) => ("rewind", words.as_ref()),
+            Self::Redo => ("redo", None),
             Self::Cost => ("cost", None),
             Self::Trust => ("trust", None),
             Self::Instructions => ("instructions", None),

@@ -108,6 +108,7 @@ pub async fn files(workspace: &Workspace, written: &str) -> Vec<String> {
         is_approved: false,
         reader: None,
         base: None,
+        key: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let entry = |entry: &Value| {

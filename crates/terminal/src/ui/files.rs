@@ -43,6 +43,7 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
         is_approved: false,
         reader: None,
         base: None,
+        key: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);

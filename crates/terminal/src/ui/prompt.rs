@@ -102,6 +102,8 @@ pub struct Prompt {
     held: Option<HeldLetter>,
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
+    /// The key before this one was Escape, on an empty line.
+    is_escaped: bool,
 }
 
 /// What keys are about, exactly as it was drawn.
@@ -251,6 +253,7 @@ impl Prompt {
                 Some(_) | None => None,
             };
         }
+        let is_second = std::mem::take(&mut self.is_escaped);
         if let Some(held) = held {
             match key {
                 Key::Enter => return self.decision_of(held, state),
@@ -298,6 +301,14 @@ impl Prompt {
             (Key::Enter, focus) => self.enter(focus, Source::Keys),
             (Key::Steer, Focus::Message) if !self.editor.text().trim().is_empty() => {
                 Action::Steer(self.editor.take())
+            }
+            // Twice on an empty line: where to go back to.
+            (Key::Escape, Focus::Message) if self.editor.is_empty() && !state.is_working() => {
+                self.is_escaped = !is_second;
+                match is_second {
+                    true => Action::Command(SlashCommand::Rewind(None)),
+                    false => Action::Nothing,
+                }
             }
             (key, _) => self.edit(key),
         }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, ApproveMode, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession,
-    Delivery, ErrorCode, HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId,
-    ProjectId, RememberedId, SendMessage, SessionId, UsageTotal,
+    Delivery, ErrorCode, HitlDecision, MessageId, ModelList, NewAttachment, Patch, PlanDecision,
+    PlanId, ProjectId, RememberedId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -60,6 +60,10 @@ pub enum RequestOutcome {
     Open(SessionId),
     /// What was allowed, in the order of its numbers.
     Allowed(Vec<RememberedId>, Vec<String>),
+    /// The messages to go back to, in the order of their numbers.
+    Rewindable(Vec<(MessageId, String)>, Vec<String>),
+    /// It was asked for; this may be sent again.
+    Rewound(Option<String>),
     /// No summary is being written, and what the person is told of it.
     NotCompacting(Option<Box<Block>>),
     /// The windows of the models, in tokens.

@@ -134,6 +134,7 @@ async fn git(
         is_approved: false,
         reader: None,
         base: None,
+        key: None,
     };
     let result = workspace.run(call, stop.clone()).await;
     if stop.is_cancelled() {

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
-    ApproveMode, CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
+    ApproveMode, CallId, MessageId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp,
+    Usage,
 };
 use codelab_toolrunner::BroughtHandle;
 use codelab_workspace::Workspace;
@@ -79,6 +80,8 @@ pub(super) struct Talk {
     windows: Option<HashMap<String, u64>>,
     /// What was listed last of what is allowed in this session.
     allowed: Vec<RememberedId>,
+    /// The messages that were listed last, to go back to.
+    rewindable: Vec<(MessageId, String)>,
     /// Images that were pasted as paths.
     pasted: PastedImages,
     /// What the folder brings, and what the person is asked about it.
@@ -155,6 +158,7 @@ impl Talk {
             context_tokens: None,
             windows: None,
             allowed: Vec::new(),
+            rewindable: Vec::new(),
             pasted: PastedImages::default(),
             brought: tool_runner.brought_handle(),
             trusting: trust::Trusting::default(),
@@ -511,6 +515,7 @@ impl Talk {
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);
         self.allowed.clear();
+        self.rewindable.clear();
         self.state.become_session(ViewState::default());
         self.state.approve = self.wanted_approve.unwrap_or_default();
     }
@@ -569,6 +574,14 @@ impl Talk {
             RequestOutcome::Allowed(ids, rows) => {
                 self.allowed = ids;
                 self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::Rewindable(messages, rows) => {
+                self.rewindable = messages;
+                self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::Rewound(text) => {
+                self.rewindable.clear();
+                text.into_iter().for_each(|text| self.give_back(text));
             }
             RequestOutcome::NotCompacting(told) => {
                 self.state.compact_request = CompactRequest::None;

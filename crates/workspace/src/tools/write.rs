@@ -16,6 +16,7 @@ use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
+use crate::before::{Keeping, folders_beneath};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::{ExistingPath, Root, TargetPath, open_file};
@@ -34,6 +35,7 @@ pub(crate) fn write_file(
     limits: &WorkspaceLimits,
     call: &WriteFile,
     writer: Writer<'_>,
+    keeping: &Keeping<'_>,
 ) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(&call.path)?;
     let real = target.real();
@@ -43,7 +45,7 @@ pub(crate) fn write_file(
         mode,
         modified,
     } = match target {
-        TargetPath::Existing(place) => replace(&place, call, (readings, limits), writer)?,
+        TargetPath::Existing(place) => replace(&place, call, (readings, limits), writer, keeping)?,
         TargetPath::New {
             base,
             base_real,
@@ -64,6 +66,8 @@ pub(crate) fn write_file(
                 let parent = Path::new(&call.path).parent().unwrap_or(Path::new(""));
                 return Err(ToolRefusal::MissingParent(parent.display().to_string()));
             }
+            let created = folders_beneath(&base_real, folders);
+            keeping.file(&real, None, &content, created);
             let folder =
                 create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
             let real: PathBuf = base_real
@@ -75,7 +79,7 @@ pub(crate) fn write_file(
                 name: name.clone(),
                 real,
             };
-            store(&place, &call.path, content, None)?
+            store(&place, &call.path, content, None, keeping)?
         }
     };
     readings.remember(writer.reader, &real, &Present::of_bytes(&bytes));
@@ -104,6 +108,7 @@ pub(crate) fn create_directory(
     root: &Root,
     policy: &Policy,
     path: &str,
+    keeping: &Keeping<'_>,
 ) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(path)?;
     let real = target.real();
@@ -115,7 +120,12 @@ pub(crate) fn create_directory(
                 return Err(ToolRefusal::NotAFolder(path.to_owned()));
             }
         }
-        TargetPath::New { base, missing, .. } => {
+        TargetPath::New {
+            base,
+            base_real,
+            missing,
+        } => {
+            keeping.folders(&real, folders_beneath(&base_real, &missing));
             create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
         }
     }
@@ -161,6 +171,7 @@ fn replace(
     call: &WriteFile,
     readings: (&Readings, &WorkspaceLimits),
     writer: Writer<'_>,
+    keeping: &Keeping<'_>,
 ) -> Result<Stored, ToolRefusal> {
     let path = &call.path;
     let metadata = place
@@ -193,7 +204,8 @@ fn replace(
             });
         }
     };
-    store(place, path, bytes, Some((&metadata, &present.fingerprint)))
+    let replaced = Some((&metadata, &present.fingerprint));
+    store(place, path, bytes, replaced, keeping)
 }
 
 /// The content of the file after the call. `present` is what it holds now, if it exists.
@@ -281,13 +293,19 @@ fn store(
     path: &str,
     bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
+    keeping: &Keeping<'_>,
 ) -> Result<Stored, ToolRefusal> {
     let refused = |error| write_refused(path, error);
     let (temporary, file) = temporary(&place.folder).map_err(refused)?;
     let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata))
         .map_err(refused)
         .and_then(|filled| {
-            if let Some((_, before)) = replaced {
+            if let Some((metadata, before)) = replaced {
+                let mut old = place.open_file(path)?;
+                if Fingerprint::of_file(&mut old).map_err(refused)? != *before {
+                    return Err(ToolRefusal::Changed(path.to_owned()));
+                }
+                keeping.file(&place.real, Some((old, metadata)), &bytes, Vec::new());
                 take_place(place, path, &temporary, before, &bytes)?;
             } else {
                 name_new(&place.folder, &temporary, &place.name).map_err(|error| {
@@ -397,7 +415,7 @@ fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
 
 /// Gives a new file its name. A link fails where a rename would replace what somebody put there
 /// meanwhile; file systems without links get the rename, after a look.
-fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
+pub(crate) fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
     match folder.hard_link(temporary, folder, name) {
         Ok(()) => folder.remove_file(temporary),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -415,19 +433,25 @@ fn fill(
 ) -> io::Result<(u32, SystemTime)> {
     file.write_all(bytes)?;
     if let Some(old) = replaced {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            let owner = rustix::fs::Uid::from_raw(old.uid());
-            let group = rustix::fs::Gid::from_raw(old.gid());
-            if let Err(error) = rustix::fs::fchown(&file, Some(owner), Some(group)) {
-                tracing::debug!(%error, "the owner of a file was not kept");
-            }
-        }
+        keep_owner(&file, old)?;
         file.set_permissions(old.permissions())?;
     }
     file.sync_all()?;
     let metadata = file.metadata()?;
     Ok((metadata.mode(), metadata.modified()?.into_std()))
+}
+
+/// Gives a new file the owner of the one that it will replace, where this process may.
+pub(crate) fn keep_owner(file: &File, old: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        let owner = rustix::fs::Uid::from_raw(old.uid());
+        let group = rustix::fs::Gid::from_raw(old.gid());
+        if let Err(error) = rustix::fs::fchown(file, Some(owner), Some(group)) {
+            tracing::debug!(%error, "the owner of a file was not kept");
+        }
+    }
+    Ok(())
 }
 
 /// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is
@@ -447,7 +471,7 @@ fn create_folders(base: Dir, names: &[OsString]) -> io::Result<Dir> {
 }
 
 /// The new name is on disk.
-fn sync_folder(folder: &Dir) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Dir) -> io::Result<()> {
     // A folder handle may be good for names only; its own opening for reading can be synced.
     folder.open(".")?.sync_all()
 }

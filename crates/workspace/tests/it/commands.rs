@@ -175,6 +175,7 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
         is_approved: false,
         reader: None,
         base: None,
+        key: None,
     };
     let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
         wait_until("the command runs", || running(&marker) >= 2).await;
@@ -194,6 +195,7 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
                         is_approved: false,
                         reader: None,
                         base: None,
+                        key: None,
                     },
                     CancellationToken::new(),
                 )
@@ -224,6 +226,7 @@ async fn a_cancel_at_any_moment_leaves_nothing() {
             is_approved: false,
             reader: None,
             base: None,
+            key: None,
         };
         let cancel = CancellationToken::new();
         let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {

@@ -322,6 +322,7 @@ async fn a_call_for_another_user_is_refused() {
                     is_approved: false,
                     reader: None,
                     base: None,
+                    key: None,
                 },
                 CancellationToken::new(),
             )
@@ -352,6 +353,7 @@ async fn what_was_cancelled_before_it_began_does_nothing() {
                 is_approved: false,
                 reader: None,
                 base: None,
+                key: None,
             },
             cancel,
         )

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use codelab_protocol::{Tool, ToolArguments};
-use codelab_workspace::{Call, Launcher, Sandbox, Workspace, WorkspaceOptions};
+use codelab_workspace::{Call, CallKey, Launcher, Sandbox, Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -133,10 +133,20 @@ impl Lab {
                     is_approved,
                     reader: None,
                     base: None,
+                    key: None,
                 },
                 CancellationToken::new(),
             )
             .await
+    }
+
+    /// A call whose writes can be taken back.
+    pub async fn call_as(&self, id: &str, tool: &str, arguments: Value) -> Value {
+        run_as(&self.workspace, id, &arguments_of(tool, arguments)).await
+    }
+
+    pub fn before_images(&self) -> PathBuf {
+        self.data.join("before")
     }
 
     pub async fn command(&self, command: &str) -> Value {
@@ -204,11 +214,28 @@ impl Lab {
     }
 }
 
+pub fn key_of(id: &str) -> CallKey {
+    CallKey {
+        session_id: "session".parse().unwrap(),
+        call_id: id.parse().unwrap(),
+    }
+}
+
+pub async fn run_as(workspace: &Workspace, id: &str, arguments: &ToolArguments) -> Value {
+    let call = Call {
+        user_id: None,
+        arguments,
+        is_approved: true,
+        key: Some(&key_of(id)),
+    };
+    workspace.run(call, CancellationToken::new()).await
+}
+
 pub fn arguments_of(tool: &str, arguments: Value) -> ToolArguments {
     let Value::Object(arguments) = arguments else {
         panic!("arguments are an object")
     };
-    Tool::parse(tool).unwrap().check(&arguments).unwrap()
+    Tool::of_call(tool).unwrap().check(&arguments).unwrap()
 }
 
 pub fn error(result: &Value) -> &str {

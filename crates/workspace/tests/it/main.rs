@@ -23,4 +23,7 @@ mod probe;
 mod races;
 mod readings;
 mod remembers;
+mod rewind;
+mod rewind_crash;
+mod rewind_model;
 mod walls;

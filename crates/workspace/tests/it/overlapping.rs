@@ -109,6 +109,7 @@ async fn commands_that_overlap_are_compared_with_what_was_before_all_of_them() {
                     is_approved: false,
                     reader: None,
                     base: None,
+                    key: None,
                 };
                 other.run(call, CancellationToken::new()).await
             },

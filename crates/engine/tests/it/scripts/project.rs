@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, Budget, CallVersion, ClientStanding, Fork, Ids as _, Input, RetriedRequest,
-    Spending, Team, ThreadPhase, ToolEnd,
+    AgentClosed, Budget, CallVersion, ClientStanding, Fork, Ids as _, Input, RanCall,
+    RetriedRequest, RewindInput, RewindWish, RewoundPart, Spending, Team, ThreadPhase, ToolEnd,
 };
 use codelab_protocol::{
     AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase,
-    FilePreview, ForkedFrom, MessageId, ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
+    FilePreview, ForkedFrom, MessageId, ModelFailureKind, ModelOutput, Plan, RewindScope, Role,
+    TurnId, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 
@@ -97,6 +98,7 @@ impl Play {
             "tools" => self.stage.space.named_tools = Arc::new(named_tools(rest)),
             "brings" => self.stage.space.instructions = Arc::new(brought(rest)),
             "nobody attached" => self.stage.space.client_attached = false,
+            "somebody attached" => self.stage.space.client_attached = true,
             "announced" => {
                 let call = self.session.model_calls()[0].0;
                 self.apply(Input::ModelWaits {
@@ -258,7 +260,14 @@ impl Play {
                 plan: Box::new(self.plan.clone().expect("no plan")),
                 request: "retried".to_owned(),
                 message_id: None,
+                is_rewound: false,
             },
+            ["rewind", scope, turn] => self.rewind_to(scope, turn.parse().unwrap()),
+            ["undo", id] => Input::Rewind(Box::new(RewindInput {
+                wish: RewindWish::Undo(id.parse().unwrap()),
+                decided_by: "7".to_owned(),
+                bound_is_gone: false,
+            })),
             ["compact"] => Input::Compact,
             ["revoke", id @ ..] => {
                 let oldest = self.session.remembered_calls().into_iter().next();
@@ -286,6 +295,42 @@ impl Play {
             .map(|asked| asked.call_id)
             .or_else(|| self.question.take());
         self.question.clone().expect("nothing was asked")
+    }
+
+    /// To the message of this turn, with what the store would know of it: one write and one command.
+    fn rewind_to(&self, scope: &str, turn: u64) -> Input {
+        let scope = match scope {
+            "files" => RewindScope::Files,
+            "conversation" => RewindScope::Conversation,
+            _ => RewindScope::Both,
+        };
+        let call = |id: &str, tool: &str, did: &str| RanCall {
+            call_id: id.parse().unwrap(),
+            tool: tool.to_owned(),
+            did: Some(did.to_owned()),
+        };
+        Input::Rewind(Box::new(RewindInput {
+            wish: RewindWish::To {
+                message_id: format!("msg-of-{turn}").parse().unwrap(),
+                scope,
+                found: Some(RewoundPart {
+                    turn: TurnId(turn),
+                    ord: 2 * (turn - 1),
+                    role: Role::User,
+                    is_answer: false,
+                    is_rewound: false,
+                    messages: 2,
+                    tokens: 10,
+                    kept_tokens: 10,
+                    calls: vec![
+                        call("call-w", "write_file", "a.txt"),
+                        call("call-c", "execute_command", "make all"),
+                    ],
+                }),
+            },
+            decided_by: "7".to_owned(),
+            bound_is_gone: false,
+        }))
     }
 
     /// The last turn is run again, with what the store would know of it.

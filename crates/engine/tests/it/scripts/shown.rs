@@ -61,6 +61,10 @@ pub fn effect(effect: &Effect) -> Option<String> {
         Effect::ApprovalMoved { expires_at, .. } => format!("approval now expires at {expires_at}"),
         Effect::ApprovalPreviewed { .. } => return None,
         Effect::CallClosed { status, .. } => format!("call closed: {status:?}"),
+        Effect::HistoryHidden { rewind_id, from } => {
+            format!("hidden from turn {from} by {rewind_id}")
+        }
+        Effect::HistoryShown { rewind_id } => format!("shown again: {rewind_id}"),
         Effect::Audit(row) => {
             let modified = row
                 .modified
@@ -361,6 +365,23 @@ fn chat(body: &SessionEventBody) -> String {
             "compaction_failed {}: {}",
             error.error_code.as_str(),
             error.message
+        ),
+        E::Rewound(rewound) => format!(
+            "rewound {}{} {:?} restored {:?} left {} not covered {:?}{}",
+            rewound.rewind_id,
+            if rewound.undone { " undone" } else { "" },
+            rewound.scope,
+            rewound.restored,
+            rewound.left.len(),
+            rewound
+                .not_covered
+                .iter()
+                .map(|other| other.what.as_str())
+                .collect::<Vec<_>>(),
+            rewound
+                .error
+                .as_ref()
+                .map_or(String::new(), |error| format!(": {error}")),
         ),
         E::RememberedRevoked(revoked) => {
             let covers = match &revoked.remembered.covers {

@@ -75,6 +75,7 @@ impl Record {
                     status,
                     result_digest,
                     span,
+                    did: _,
                 } => {
                     let call = self
                         .calls
@@ -140,6 +141,8 @@ impl Record {
                 | Effect::InputAccepted { .. }
                 | Effect::Title(_) => {}
                 Effect::PlanSaved { .. }
+                | Effect::HistoryHidden { .. }
+                | Effect::HistoryShown { .. }
                 | Effect::Spent(_)
                 | Effect::ProjectBudget { .. }
                 | Effect::TakeSlot { .. }

@@ -174,14 +174,14 @@ fn steers(first: &SessionEventBody) -> bool {
 }
 
 /// What a turn's reader shows that an answer is made of.
-enum TurnItem {
+pub(super) enum TurnItem {
     Event(TurnId, Box<SessionEvent>),
     Settled(TurnStatus),
     NotStored(StoreError),
 }
 
 /// Waits for the next such thing; `None` at the end. Giving up the wait loses nothing.
-async fn next_of(reader: &mut Reader) -> ApiResult<Option<TurnItem>> {
+pub(super) async fn next_of(reader: &mut Reader) -> ApiResult<Option<TurnItem>> {
     loop {
         return Ok(Some(match reader.next().await? {
             Some(ReaderItem::Event(stored)) => {
@@ -329,6 +329,7 @@ impl Seen {
             | SessionEventBody::HistoryCompacted(_)
             | SessionEventBody::CompactionFailed(_)
             | SessionEventBody::RememberedRevoked(_)
+            | SessionEventBody::Rewound(_)
             | SessionEventBody::Gap(_) => {}
         }
     }

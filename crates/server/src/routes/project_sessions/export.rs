@@ -107,6 +107,16 @@ fn parts(
 }
 
 fn written(message: &Message) -> String {
+    if message.rewound.is_some() {
+        // One line for each turn that was taken back.
+        let begins = message.role == Role::User && message.answers.is_none();
+        let line = "\n*A message and what followed it was taken back.*\n";
+        return if begins {
+            line.to_owned()
+        } else {
+            String::new()
+        };
+    }
     let name = message.name.as_deref();
     let who = match message.role {
         Role::User => "You".to_owned(),

@@ -32,15 +32,15 @@ macro_rules! interaction_columns {
 const PAGE: &str = concat!(
     "SELECT ",
     interaction_columns!(),
-    "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
+    "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 AND interactions.rewound IS NULL ORDER BY interactions.id LIMIT $4"
 );
 const NEWEST: SizedList<InteractionRow> = SizedList {
     sizes: "SELECT CAST(OCTET_LENGTH(text) + OCTET_LENGTH(metadata) AS BIGINT) FROM interactions WHERE project_id = $1 AND agent = $2 \
-         ORDER BY id DESC LIMIT $3 OFFSET $4",
+         AND rewound IS NULL ORDER BY id DESC LIMIT $3 OFFSET $4",
     rows: concat!(
         "SELECT ",
         interaction_columns!(),
-        "WHERE interactions.project_id = $1 AND agent = $2 ORDER BY interactions.id DESC LIMIT $3 OFFSET $4"
+        "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.rewound IS NULL ORDER BY interactions.id DESC LIMIT $3 OFFSET $4"
     ),
     decode: interaction,
 };
@@ -48,8 +48,9 @@ const NEWEST: SizedList<InteractionRow> = SizedList {
 const IDS_AT_ONCE: usize = 10;
 /// SQLite numbers parameters by their first appearance.
 const PRESENT: &str = "SELECT id FROM interactions WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
-     AND project_id = $11 AND agent = $12";
-const COUNT: &str = "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND agent = $2";
+     AND project_id = $11 AND agent = $12 AND rewound IS NULL";
+const COUNT: &str =
+    "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND agent = $2 AND rewound IS NULL";
 const NOTE_CLEARED: &str = note_erased!("project_id = $1 AND agent = $2");
 const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
 const NOTE_ONE: &str = note_erased!("project_id = $1 AND agent = $2 AND id = $3");
@@ -61,7 +62,7 @@ const FORGOTTEN: &str = "DELETE FROM memory_erasures WHERE id = $1";
 const UNINDEXED: &str = concat!(
     "SELECT interactions.user_id, interactions.project_id, ",
     interaction_columns!(),
-    "WHERE indexed = 0 AND interactions.id > $1 ORDER BY interactions.id LIMIT $2"
+    "WHERE indexed = 0 AND interactions.rewound IS NULL AND interactions.id > $1 ORDER BY interactions.id LIMIT $2"
 );
 const MARK: &str = "UPDATE interactions SET indexed = 1 WHERE id = $1";
 
@@ -119,7 +120,7 @@ impl ProjectStore {
         Ok((page, total))
     }
 
-    /// Those of these interactions that still exist.
+    /// Those of these interactions that still exist, and that no rewind has taken back.
     pub async fn present_interactions(
         &self,
         agent: &AgentName,

@@ -19,14 +19,16 @@ macro_rules! hits_sqlite {
     () => {
         "WITH hits AS MATERIALIZED (SELECT session_texts.session_key, session_texts.ord, asked.key AS word \
          FROM json_each($1) AS asked CROSS JOIN session_search ON session_search MATCH asked.value \
-         CROSS JOIN session_texts ON session_texts.id = session_search.rowid)"
+         CROSS JOIN session_texts ON session_texts.id = session_search.rowid \
+         WHERE session_texts.hidden = 0)"
     };
 }
 macro_rules! hits_postgres {
     () => {
         "WITH hits AS MATERIALIZED (SELECT session_texts.session_key, session_texts.ord, asked.word \
          FROM UNNEST(STRING_TO_ARRAY(CAST($1 AS TEXT), ' ')) AS asked (word) \
-         JOIN session_texts ON session_texts.lexemes @@ CAST(asked.word AS TSQUERY))"
+         JOIN session_texts ON session_texts.lexemes @@ CAST(asked.word AS TSQUERY) \
+         AND session_texts.hidden = 0)"
     };
 }
 

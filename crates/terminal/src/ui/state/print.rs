@@ -12,11 +12,11 @@ use codelab_protocol::{
 use super::{Grant, ViewState, Writing};
 use crate::Text;
 use crate::texts::CommandText;
-use crate::ui::allowed;
 use crate::ui::block::{Block, CallEnd, End};
 use crate::ui::files::ShownFile;
 use crate::ui::markdown::Stream;
 use crate::ui::mention::without_files;
+use crate::ui::{allowed, rewind};
 
 /// How the server begins the list of tasks that a plan did not do.
 const NOT_DONE: &str = "Not done:";
@@ -114,6 +114,7 @@ impl ViewState {
                 let what = allowed::named(&revoked.remembered.covers, self.language);
                 Block::Notice(self.language.with(CommandText::Revoked, &[&what]))
             }
+            SessionNote::Rewound(rewound) => Block::Listing(rewind::told(rewound, self.language)),
             SessionNote::ModelFallback(fallback) => Block::Notice(self.language.with(
                 Text::ModelFallback,
                 &[

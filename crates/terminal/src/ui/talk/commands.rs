@@ -1,14 +1,16 @@
 //! What each slash command does.
 
 use crate::Text;
-use crate::texts::CommandText;
+use crate::texts::{CommandText, RewindText};
+use codelab_protocol::{RewindSession, SessionId};
 
 use super::{Leaving, Talk};
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
+use crate::ui::rewind::RewindRequest;
 use crate::ui::state::CompactRequest;
-use crate::ui::{allowed, compact, fork};
+use crate::ui::{allowed, compact, fork, rewind};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
@@ -109,6 +111,13 @@ impl Talk {
                 None => self.say(CommandText::NothingToFork, &[]),
             },
             (SlashCommand::Compact, None) => self.say(CommandText::NothingToCompact, &[]),
+            (SlashCommand::Rewind(words), Some(session)) => {
+                self.rewind(session, words.as_deref());
+            }
+            (SlashCommand::Redo, Some(session)) => self.rewind(session, Some("undo")),
+            (SlashCommand::Rewind(_) | SlashCommand::Redo, None) => {
+                self.say(RewindText::NothingToRewind, &[]);
+            }
             (SlashCommand::Cost, session) => {
                 _ = self
                     .requests
@@ -136,6 +145,44 @@ impl Talk {
                 self.own_command(&name, words.as_deref().unwrap_or_default())
                     .await
             }
+        }
+    }
+
+    fn rewind(&mut self, session: SessionId, words: Option<&str>) {
+        let (client, language) = (self.client.clone(), self.language());
+        let asked = match RewindRequest::parse(words) {
+            RewindRequest::List => {
+                _ = self.requests.spawn(rewind::list(client, session, language));
+                return;
+            }
+            _ if self.state.is_working() => return self.say(RewindText::RewindLater, &[]),
+            RewindRequest::To(number, scope) => self.rewindable.get(number - 1).map(|chosen| {
+                let body = RewindSession {
+                    to_message_id: Some(chosen.0.clone()),
+                    scope: Some(scope),
+                    undo: None,
+                };
+                (body, Some(chosen.1.clone()))
+            }),
+            RewindRequest::Undo => {
+                let Some(undo) = rewind::last_in_force(&self.state.view) else {
+                    return self.say(RewindText::NothingToRedo, &[]);
+                };
+                let body = RewindSession {
+                    undo: Some(undo),
+                    ..RewindSession::default()
+                };
+                Some((body, None))
+            }
+            RewindRequest::Unclear => None,
+        };
+        match asked {
+            Some((body, text)) => {
+                _ = self
+                    .requests
+                    .spawn(rewind::rewind(client, session, body, text))
+            }
+            None => self.say(RewindText::NotAMessage, &[words.unwrap_or_default()]),
         }
     }
 

@@ -162,6 +162,17 @@ impl RecordLock {
         self.store(&record)
     }
 
+    /// A tool removed this path, so no command is to be blamed for it.
+    pub(crate) fn add_removed(&self, path: &Path) -> io::Result<()> {
+        let Some(mut record) = self.record()? else {
+            return Ok(());
+        };
+        match record.found.entries.remove(path) {
+            Some(_) => self.store(&record),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn record(&self) -> io::Result<Option<BaselineRecord>> {
         match fs::read(self.folder.join(RECORD)) {
             Ok(text) => Ok(Some(

@@ -301,6 +301,7 @@ impl Life {
                 plan: Box::new(plan),
                 request: "retried".to_owned(),
                 message_id: None,
+                is_rewound: false,
             },
             None => self.user_message(),
         }

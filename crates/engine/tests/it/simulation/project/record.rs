@@ -100,6 +100,7 @@ impl Record {
                 Input::UserMessage(_)
                 | Input::RetryPlan { .. }
                 | Input::Retry { .. }
+                | Input::Rewind(_)
                 | Input::Renew { .. },
                 CallerAnswer::Span(span),
             ) => _ = self.accepted.insert(span.turn),
@@ -190,6 +191,7 @@ impl Record {
                 status,
                 result_digest,
                 span,
+                did: _,
             } => {
                 let call = self
                     .calls
@@ -282,6 +284,7 @@ impl Record {
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
+            Effect::HistoryHidden { .. } | Effect::HistoryShown { .. } => {}
             Effect::Attached(_) | Effect::Elicited { .. } => {}
             Effect::CallTool { call_id, .. } => {
                 assert!(!stage.stopping && self.tools_made.insert(call_id.clone()));

@@ -1,0 +1,480 @@
+//! Takes back what calls wrote, path by path, and gives it back.
+//!
+//! A path is changed only if it is what the last of the calls left. Each step looks at the path
+//! first, so that a rewind which a crash interrupted can be gone through again from its start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use codelab_protocol::{
+    CallId, LeftFile, NotCovered, RewindFiles, RewindId, RewoundFiles, Tool, WrittenByCall,
+};
+
+use super::BeforeStore;
+use super::place::FileHand;
+use super::plan::{Direction, Progress, ProgressLine, ProgressLog, RewindPlan, Step, StepOutcome};
+use super::record::{Before, PathState, WriteRecord};
+use crate::journal::CallKey;
+
+/// Entries of each list of a result. The last one says how many more there are.
+const MAX_LISTED: usize = 1000;
+
+const CHANGED: &str = "it was changed since, by hand, by a command or by another session";
+const MODE_CHANGED: &str = "its permissions were changed since";
+const NOT_A_FILE: &str = "a folder, a link or something else is there now";
+const NOT_EMPTY: &str = "it is not empty";
+const PARTIAL: &str =
+    "somebody else changed it between two of the writes; it is now as they left it";
+const DROPPED: &str = "its earlier content is not kept any more";
+const NOTHING_KEPT: &str =
+    "nothing is kept of what it replaced: it is too old, or another client wrote it";
+
+/// Why nothing was taken back.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RewindError {
+    #[error("this client keeps nothing of that rewind, so it cannot be taken back here")]
+    UnknownRewind,
+    #[error("the plan of the rewind could not be stored, so no file was changed: {0}")]
+    NotStored(#[from] io::Error),
+}
+
+/// What a rewind changed, for whoever compares protected paths.
+pub(crate) enum Changed<'a> {
+    File { bytes: &'a [u8], mode: u32 },
+    Folder,
+    Gone,
+}
+
+type Tell<'a> = &'a dyn Fn(&Path, Changed<'_>);
+
+impl BeforeStore {
+    pub fn rewind(
+        &self,
+        hand: &FileHand<'_>,
+        key: &CallKey,
+        asked: &RewindFiles,
+        tell: Tell<'_>,
+    ) -> Result<RewoundFiles, RewindError> {
+        let plan = match asked {
+            RewindFiles::Calls { rewind_id, calls } => self.plan_back(key, rewind_id, calls),
+            RewindFiles::Undo { undo } => self.plan_forth(key, undo)?,
+        };
+        let lock = self.shared_lock()?;
+        self.save_plan(&plan)?;
+        drop(lock);
+        self.failpoint.pass("rewind_planned");
+        Ok(self.follow(hand, &plan, tell))
+    }
+
+    /// Ends a rewind that an earlier process began. `None` if it had not begun: no file was changed.
+    pub fn resume(
+        &self,
+        hand: &FileHand<'_>,
+        key: &CallKey,
+        tell: Tell<'_>,
+    ) -> Option<RewoundFiles> {
+        let plans = self.plans(&key.session_id);
+        let plan = plans.into_iter().find(|plan| plan.call_id == key.call_id)?;
+        Some(self.follow(hand, &plan, tell))
+    }
+
+    fn plan_back(&self, key: &CallKey, id: &RewindId, calls: &[WrittenByCall]) -> RewindPlan {
+        let taken = self.taken_back(&key.session_id);
+        let mut not_covered = Vec::new();
+        let mut by_path: BTreeMap<PathBuf, Vec<WriteRecord>> = BTreeMap::new();
+        let mut made = Vec::new();
+        for call in calls.iter().filter(|call| !taken.contains(&call.call_id)) {
+            let of_call = CallKey {
+                session_id: key.session_id.clone(),
+                call_id: call.call_id.clone(),
+            };
+            match (self.record(&of_call), &call.path) {
+                (Some(record), _) => match (&record.before, &record.after) {
+                    (Before::NotKept(why), _) => {
+                        not_covered.push(uncovered(record.path.to_string_lossy(), why));
+                    }
+                    (Before::Kept(_), PathState::Folder { .. }) => made.push(record),
+                    (Before::Kept(_), _) => {
+                        by_path.entry(record.path.clone()).or_default().push(record);
+                    }
+                },
+                (None, Some(path)) => not_covered.push(uncovered(path.into(), NOTHING_KEPT)),
+                // It had not begun to write.
+                (None, None) => {}
+            }
+        }
+        let mut files: Vec<(u64, Step)> = Vec::new();
+        for (path, mut records) in by_path {
+            records.sort_by_key(|record| record.at);
+            files.extend(step_back(path, &records));
+            made.append(&mut records);
+        }
+        // The newest first.
+        files.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let mut steps: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
+        let back: BTreeSet<CallId> = steps.iter().flat_map(|step| step.calls.clone()).collect();
+        steps.extend(folders_back(&made, &back));
+        RewindPlan {
+            session_id: key.session_id.clone(),
+            call_id: key.call_id.clone(),
+            rewind_id: id.clone(),
+            direction: Direction::Back,
+            at: self.next_at(),
+            steps,
+            not_covered,
+        }
+    }
+
+    fn plan_forth(&self, key: &CallKey, id: &RewindId) -> Result<RewindPlan, RewindError> {
+        let plan = self.plan(&key.session_id, id, Direction::Back);
+        let back = plan.ok_or(RewindError::UnknownRewind)?;
+        let progress = self.progress(&back);
+        // One that was begun and of whose end nothing is known is looked at.
+        let changed = |index: &usize| match progress.done.get(index) {
+            Some(StepOutcome::Restored) | None => progress.begun.get(index),
+            Some(StepOutcome::Left(_) | StepOutcome::Unmentioned) => None,
+        };
+        let steps = back.steps.iter().enumerate();
+        let steps = steps.filter_map(|(index, step)| {
+            Some(Step {
+                path: step.path.clone(),
+                expect: step.target.clone(),
+                target: changed(&index)?.clone(),
+                calls: step.calls.clone(),
+                is_partial: false,
+                is_asked: step.is_asked,
+            })
+        });
+        // The other way round: folders come before what is in them.
+        let mut steps: Vec<Step> = steps.collect();
+        steps.reverse();
+        Ok(RewindPlan {
+            session_id: key.session_id.clone(),
+            call_id: key.call_id.clone(),
+            rewind_id: id.clone(),
+            direction: Direction::Forth,
+            at: self.next_at(),
+            steps,
+            not_covered: Vec::new(),
+        })
+    }
+
+    /// Goes through the plan. What an earlier process did of it is seen and not done twice.
+    fn follow(&self, hand: &FileHand<'_>, plan: &RewindPlan, tell: Tell<'_>) -> RewoundFiles {
+        let progress = self.progress(plan);
+        let mut log = self.log(plan);
+        let mut outcomes = Vec::with_capacity(plan.steps.len());
+        for (index, step) in plan.steps.iter().enumerate() {
+            let outcome = match (progress.done.get(&index), &mut log) {
+                (Some(done), _) => done.clone(),
+                (None, Ok(log)) => {
+                    let work = StepWork {
+                        store: self,
+                        hand,
+                        plan,
+                        index,
+                        step,
+                        tell,
+                    };
+                    work.take(&progress, log)
+                }
+                (None, Err(error)) => left(&format!("the client cannot write its plan: {error}")),
+            };
+            outcomes.push(outcome);
+        }
+        if let Ok(log) = &mut log
+            && let Err(error) = log.add(&ProgressLine::Finished)
+        {
+            tracing::warn!(%error, "the end of a rewind was not written to its plan");
+        }
+        self.failpoint.pass("rewind_finished");
+        told(plan, outcomes)
+    }
+}
+
+/// One step of a plan.
+struct StepWork<'a> {
+    store: &'a BeforeStore,
+    hand: &'a FileHand<'a>,
+    plan: &'a RewindPlan,
+    index: usize,
+    step: &'a Step,
+    tell: Tell<'a>,
+}
+
+impl StepWork<'_> {
+    fn take(&self, progress: &Progress, log: &mut ProgressLog) -> StepOutcome {
+        let outcome = self.outcome(progress, log).unwrap_or_else(|error| {
+            let why = format!("it could not be changed: {error}");
+            left(&why)
+        });
+        let done = ProgressLine::Done {
+            step: self.index,
+            outcome: outcome.clone(),
+        };
+        if let Err(error) = log.add(&done) {
+            tracing::debug!(%error, "how a step of a rewind ended was not written, it can be seen again");
+        }
+        self.store.failpoint.pass("rewind_done");
+        outcome
+    }
+
+    fn outcome(&self, progress: &Progress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
+        let Step {
+            path,
+            expect,
+            target,
+            ..
+        } = self.step;
+        let present = match self.hand.look(path) {
+            Ok(present) => present,
+            Err(error) => return Ok(left(&format!("it cannot be reached: {error}"))),
+        };
+        if present.is(target) && has_mode_of(&present, target) {
+            return Ok(StepOutcome::Restored);
+        }
+        let was_removed = present == PathState::Absent && target.content().is_some();
+        if !(present.is(expect) || was_removed) {
+            return Ok(self.left_because(&present));
+        }
+        if target
+            .content()
+            .is_some_and(|content| self.store.get(content).is_none())
+        {
+            return Ok(left(DROPPED));
+        }
+        if let PathState::File { content, .. } = &present
+            && let Err(why) = self.keep(content)
+        {
+            return Ok(left(&why));
+        }
+        self.store.failpoint.pass("rewind_kept");
+        if !progress.begun.contains_key(&self.index) {
+            log.add(&ProgressLine::Begun {
+                step: self.index,
+                found: present.clone(),
+            })?;
+        }
+        self.store.failpoint.pass("rewind_begun");
+        let outcome = self.apply(&present)?;
+        self.store.failpoint.pass("rewind_applied");
+        Ok(outcome)
+    }
+
+    /// What is replaced is kept, so that the rewind can be taken back.
+    fn keep(&self, content: &super::record::Content) -> Result<(), String> {
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("what would be replaced cannot be kept, so it was not touched: {why}")
+        };
+        let store = self.store;
+        if store.object_path(&content.hash).exists() {
+            return Ok(());
+        }
+        store.room_for(content.size).map_err(|why| failed(&why))?;
+        let _lock = store.shared_lock().map_err(|why| failed(&why))?;
+        let mut file = self
+            .hand
+            .open(&self.step.path)
+            .map_err(|why| failed(&why))?;
+        match store.put(&mut file) {
+            Ok(kept) if kept == *content => Ok(()),
+            Ok(_) => Err(CHANGED.to_owned()),
+            Err(why) => Err(failed(&why)),
+        }
+    }
+
+    fn apply(&self, present: &PathState) -> io::Result<StepOutcome> {
+        let Step {
+            path,
+            target,
+            is_asked,
+            ..
+        } = self.step;
+        match target {
+            PathState::Absent if matches!(present, PathState::Folder { .. }) => {
+                if !self.hand.remove_folder(path)? {
+                    return Ok(match is_asked {
+                        true => left(NOT_EMPTY),
+                        false => StepOutcome::Unmentioned,
+                    });
+                }
+                (self.tell)(path, Changed::Gone);
+            }
+            PathState::Absent => {
+                self.hand.remove(path)?;
+                (self.tell)(path, Changed::Gone);
+            }
+            PathState::Folder { mode } => {
+                self.hand.make_folder(path, *mode)?;
+                (self.tell)(path, Changed::Folder);
+            }
+            PathState::File { content, mode } => {
+                let Some(bytes) = self.store.get(content) else {
+                    return Ok(left(DROPPED));
+                };
+                let id = super::short_name(self.plan.call_id.as_str());
+                let temporary = format!(".codelab-{id}-{}.tmp", self.index);
+                self.hand
+                    .write(path, present, (&bytes, *mode), &temporary)?;
+                let mode = mode.unwrap_or_default();
+                (self.tell)(
+                    path,
+                    Changed::File {
+                        bytes: &bytes,
+                        mode,
+                    },
+                );
+            }
+            PathState::Other => return Ok(left(NOT_A_FILE)),
+        }
+        Ok(StepOutcome::Restored)
+    }
+
+    fn left_because(&self, present: &PathState) -> StepOutcome {
+        let is_folder = matches!(self.step.expect, PathState::Folder { .. });
+        match (present, &self.step.expect) {
+            // A folder that is gone is what was wanted, or somebody took it away.
+            (PathState::Absent, _) if is_folder => StepOutcome::Unmentioned,
+            (_, PathState::Folder { .. }) if !self.step.is_asked => StepOutcome::Unmentioned,
+            (
+                PathState::File { content, .. },
+                PathState::File {
+                    content: wanted, ..
+                },
+            ) if content == wanted => left(MODE_CHANGED),
+            (PathState::Folder { .. } | PathState::Other, PathState::File { .. }) => {
+                left(NOT_A_FILE)
+            }
+            _ => left(CHANGED),
+        }
+    }
+}
+
+/// Where the target's mode is known, a file with another one is not yet the target.
+fn has_mode_of(present: &PathState, target: &PathState) -> bool {
+    match (present, target) {
+        (PathState::File { mode, .. }, PathState::File { mode: wanted, .. }) => {
+            wanted.is_none() || mode == wanted
+        }
+        _ => true,
+    }
+}
+
+/// From what the last call left to what was there before the first. Where somebody else wrote in
+/// between, only as far as to what they left.
+fn step_back(path: PathBuf, records: &[WriteRecord]) -> Option<(u64, Step)> {
+    let (last, earlier) = records.split_last()?;
+    let mut target = kept(last)?;
+    let mut calls = vec![last.call_id.clone()];
+    let mut is_partial = false;
+    for record in earlier.iter().rev() {
+        let before = kept(record)?;
+        if record.after.is(target) {
+            target = before;
+        } else if !before.is(target) {
+            is_partial = true;
+            break;
+        }
+        calls.push(record.call_id.clone());
+    }
+    let step = Step {
+        path,
+        expect: last.after.clone(),
+        target: target.clone(),
+        calls,
+        is_partial,
+        is_asked: true,
+    };
+    Some((last.at, step))
+}
+
+fn kept(record: &WriteRecord) -> Option<&PathState> {
+    match &record.before {
+        Before::Kept(state) => Some(state),
+        Before::NotKept(_) => None,
+    }
+}
+
+/// Folders that the calls made, the innermost first.
+fn folders_back(records: &[WriteRecord], back: &BTreeSet<CallId>) -> Vec<Step> {
+    let mut folders: BTreeMap<PathBuf, Step> = BTreeMap::new();
+    for record in records {
+        let is_folder = matches!(record.after, PathState::Folder { .. });
+        if !is_folder && !back.contains(&record.call_id) {
+            continue;
+        }
+        for made in &record.created {
+            let is_asked = is_folder && *made == record.path;
+            let step = folders.entry(made.clone()).or_insert_with(|| Step {
+                path: made.clone(),
+                expect: PathState::Folder { mode: None },
+                target: PathState::Absent,
+                calls: Vec::new(),
+                is_partial: false,
+                is_asked: false,
+            });
+            step.is_asked |= is_asked;
+            step.calls.push(record.call_id.clone());
+        }
+    }
+    let mut steps: Vec<Step> = folders.into_values().collect();
+    steps.sort_by_key(|step| std::cmp::Reverse(step.path.components().count()));
+    steps
+}
+
+fn told(plan: &RewindPlan, outcomes: Vec<StepOutcome>) -> RewoundFiles {
+    let mut told = RewoundFiles {
+        not_covered: plan.not_covered.clone(),
+        ..RewoundFiles::default()
+    };
+    for (step, outcome) in plan.steps.iter().zip(outcomes) {
+        let path = step.path.to_string_lossy().into_owned();
+        let is_folder = step.is_folder();
+        match outcome {
+            StepOutcome::Restored if step.is_partial => told.left.push(LeftFile {
+                path,
+                reason: PARTIAL.to_owned(),
+            }),
+            StepOutcome::Restored if is_folder && !step.is_asked => {}
+            StepOutcome::Restored => told.restored.push(path),
+            StepOutcome::Left(reason) => told.left.push(LeftFile { path, reason }),
+            StepOutcome::Unmentioned => {}
+        }
+    }
+    let RewoundFiles {
+        restored,
+        left,
+        not_covered,
+    } = &mut told;
+    if let Some(more) = cut(restored) {
+        restored.push(more);
+    }
+    if let Some(path) = cut(left) {
+        let reason = String::new();
+        left.push(LeftFile { path, reason });
+    }
+    if let Some(more) = cut(not_covered) {
+        not_covered.push(uncovered(more.into(), ""));
+    }
+    told
+}
+
+/// What stands for the entries of a list that is too long.
+fn cut<T>(list: &mut Vec<T>) -> Option<String> {
+    let more = list.len().saturating_sub(MAX_LISTED);
+    list.truncate(MAX_LISTED);
+    (more > 0).then(|| format!("… and {more} more"))
+}
+
+fn left(reason: &str) -> StepOutcome {
+    StepOutcome::Left(reason.to_owned())
+}
+
+fn uncovered(path: std::borrow::Cow<'_, str>, reason: &str) -> NotCovered {
+    NotCovered {
+        tool: Tool::WriteFile.as_str().to_owned(),
+        what: path.into_owned(),
+        reason: (!reason.is_empty()).then(|| reason.to_owned()),
+    }
+}
