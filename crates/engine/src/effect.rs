@@ -3,8 +3,9 @@
 use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId,
-    ChunkBody, ClientId, ClientMessageId, CommandPart, Digest, FilePreview, McpCall, McpToolId, Message, MessageId, Plan,
-    SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
+    ChunkBody, ClientId, ClientMessageId, CommandPart, Digest, FilePreview, McpCall, McpToolId,
+    Message, MessageId, Plan, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

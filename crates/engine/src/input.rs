@@ -1,9 +1,9 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, FileBase, FilePreview, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
-    Timestamp,
+    AgentName, AgentStatus, ApproveMode, AttachedFile, CallId, CallerContext, ClientId,
+    ClientMessageId, Digest, ErrorCode, FileBase, FilePreview, MessageId, ModelFailure,
+    ModelFailureKind, ModelOutput, Plan, RememberedId, Timestamp,
 };
 use serde_json::{Map, Value};
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId, SessionId,
-    SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId,
+    SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 

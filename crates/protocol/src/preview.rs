@@ -146,9 +146,7 @@ pub struct ApprovalPreview {
 }
 
 /// What passes without a question in a session.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApproveMode {
     /// What the policy asks about is asked.
@@ -183,7 +181,11 @@ mod tests {
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Body {
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "given"
+        )]
         base: Option<FileBase>,
     }
 

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, ApproveMode, CallId, ClientId, ClientMessageId,
-    DecisionChoice, Digest, MaybeKnown, Message, MessageId, NewAttachment, Patch, Plan, PlannedTask,
-    ProjectId, SessionId, Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, ApproveMode, CallId, ClientId,
+    ClientMessageId, DecisionChoice, Digest, MaybeKnown, Message, MessageId, NewAttachment, Patch,
+    Plan, PlannedTask, ProjectId, SessionId, Timestamp, ToolCallEvent, TurnStatus, Usage,
+    WorkflowId,
 };
 
 /// Body of `POST /my/chat/sessions`.

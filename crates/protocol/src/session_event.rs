@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, Attachment, CallId, ErrorData, Gap,
-    McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, Attachment, CallId,
+    ErrorData, Gap, McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
     RememberedRevoked, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, Waiting,
     WaitingRemoved, WorkflowId,
 };

@@ -11,10 +11,10 @@ use codelab_protocol::{
     Chunk, SessionEvent, SessionKind, SwitchEntry, Timestamp, arguments_digest,
 };
 use codelab_store::{
-    self as store, ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, AuditHead, Commit, Epoch,
-    InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget,
-    Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallEnd, ToolCallOpened,
-    ToolCallStatus,
+    self as store, ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, AuditHead,
+    Commit, Epoch, InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved,
+    ProjectBudget, Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallEnd,
+    ToolCallOpened, ToolCallStatus,
     audit_chain::{self, AuditKey, ChainOwner},
 };
 use serde_json::json;

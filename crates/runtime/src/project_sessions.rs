@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codelab_engine::{
-    Budget, CallVersion, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
+    Budget, CallVersion, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase,
+    UserMessage,
 };
 use codelab_protocol::{
     AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, FileBase, FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    ErrorCode, FileBase, FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind,
+    TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

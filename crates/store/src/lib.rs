@@ -25,8 +25,8 @@ mod user;
 mod vitals;
 
 pub use commit::{
-    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, NewContext, NewInput, NewSessionRow,
-    ToolCallEnd, ToolCallOpened,
+    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, NewContext,
+    NewInput, NewSessionRow, ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};

@@ -173,10 +173,7 @@ impl RunnerState {
             return WorkEnd::Over;
         }
         let work = self.perform(&info, &offered, stop);
-        match self
-            .hold(&key, (&version, lease_seconds), stop, work)
-            .await
-        {
+        match self.hold(&key, (&version, lease_seconds), stop, work).await {
             CallOutcome::Asks(question) => return self.ask_again(info, *question).await,
             CallOutcome::Ran(result) => self.ran(info, result).await,
             CallOutcome::NotRun(reason) => {

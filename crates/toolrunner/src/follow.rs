@@ -232,15 +232,15 @@ struct OpenCalls {
     asked: BTreeMap<CallId, ApprovalRequest>,
 }
 
-async fn open_calls(
-    shared: &RunnerState,
-    session: &SessionId,
-) -> Result<OpenCalls, ClientError> {
+async fn open_calls(shared: &RunnerState, session: &SessionId) -> Result<OpenCalls, ClientError> {
     let mut events = shared
         .client
         .project_session_events(session, None, false)
         .await?;
-    let OpenCalls { mut open, mut asked } = OpenCalls::default();
+    let OpenCalls {
+        mut open,
+        mut asked,
+    } = OpenCalls::default();
     while let Some(event) = events.next().await {
         let EventData::Chunk(event) = event?.data else {
             continue;
@@ -346,10 +346,13 @@ impl Known {
 impl RunnerState {
     /// Ends watching what was decided while the connection was lost.
     fn unwatch_all_except(&self, session: &SessionId, asked: &BTreeMap<CallId, ApprovalRequest>) {
-        let decided = |key: &&CallKey| {
-            key.session_id == *session && !asked.contains_key(&key.call_id)
-        };
-        let decided: Vec<CallKey> = lock(&self.watched).keys().filter(decided).cloned().collect();
+        let decided =
+            |key: &&CallKey| key.session_id == *session && !asked.contains_key(&key.call_id);
+        let decided: Vec<CallKey> = lock(&self.watched)
+            .keys()
+            .filter(decided)
+            .cloned()
+            .collect();
         for key in decided {
             self.unwatch(session, &key.call_id);
         }

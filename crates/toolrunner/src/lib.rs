@@ -23,8 +23,8 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::{
-    ApproveMode, AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus, ProjectId,
-    SessionId, ToolCallChunk, UserId,
+    ApproveMode, AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus,
+    ProjectId, SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
     Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Sandbox, Workspace,

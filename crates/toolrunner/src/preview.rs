@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use codelab_client::Backoff;
 use codelab_protocol::{
-    ApprovalKind, ApprovalRequest, AskAgain, CallId, FilePreview, SendPreview,
-    SessionId, Tool, ToolArguments, WriteFile,
+    ApprovalKind, ApprovalRequest, AskAgain, CallId, FilePreview, SendPreview, SessionId, Tool,
+    ToolArguments, WriteFile,
 };
 use codelab_workspace::{CallKey, ReadingAgent, WriteQuestion};
 use tokio::time::sleep;
@@ -151,7 +151,10 @@ impl RunnerState {
 
     pub(super) async fn release(&self, key: &CallKey) {
         let released = key.clone();
-        if let Err(error) = self.on_disk(move |journal| journal.release(&released)).await {
+        if let Err(error) = self
+            .on_disk(move |journal| journal.release(&released))
+            .await
+        {
             tracing::warn!(%error, call = %key.call_id, "writing to the journal failed, the call is not run again");
         }
     }

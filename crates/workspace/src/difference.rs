@@ -21,11 +21,7 @@ pub(crate) struct Difference {
 }
 
 /// A unified diff with these names for the two sides.
-pub(crate) fn between(
-    old: (&str, &[u8]),
-    new: (&str, &[u8]),
-    max_bytes: usize,
-) -> Difference {
+pub(crate) fn between(old: (&str, &[u8]), new: (&str, &[u8]), max_bytes: usize) -> Difference {
     let (Some(old_text), Some(new_text)) = (as_text(old.1), as_text(new.1)) else {
         return Difference {
             note: Some("it is not text, so no difference can be shown"),
@@ -103,7 +99,7 @@ mod tests {
         for max_bytes in [0, 1, 10, 100, 1000, 100_000] {
             let shown = between(("old", old.as_bytes()), ("new", new.as_bytes()), max_bytes);
             assert!(shown.text.len() <= max_bytes, "{max_bytes}");
-assert_eq!(shown.is_truncated, max_bytes < 100_000, "{max_bytes}");
+            assert_eq!(shown.is_truncated, max_bytes < 100_000, "{max_bytes}");
         }
         let shown = between(("old", b"a\n"), ("new", b"a\nb\xe2\x80\xae\n"), 1000);
         assert!(shown.text.contains("+b"), "{}", shown.text);

@@ -23,7 +23,7 @@ pub use brought::read_brought;
 pub use error::OpenError;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
+pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
 pub use seen::ReadingAgent;
 pub use tools::{FileNow, WriteQuestion};
-pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
 pub use workspace::{Call, RunOutcome, Workspace};

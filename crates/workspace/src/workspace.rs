@@ -231,7 +231,11 @@ impl Workspace {
     }
 
     /// What this write of this agent would do to the file as it is now.
-    pub async fn preview(&self, write: &WriteFile, reader: Option<&ReadingAgent>) -> Option<FilePreview> {
+    pub async fn preview(
+        &self,
+        write: &WriteFile,
+        reader: Option<&ReadingAgent>,
+    ) -> Option<FilePreview> {
         let shared = Arc::clone(&self.shared);
         let (write, reader) = (write.clone(), reader.cloned());
         let look = move || {
@@ -241,7 +245,13 @@ impl Workspace {
                 limits,
                 ..
             } = &*shared;
-            Ok(tools::preview(root, readings, limits, &write, reader.as_ref()))
+            Ok(tools::preview(
+                root,
+                readings,
+                limits,
+                &write,
+                reader.as_ref(),
+            ))
         };
         blocking(look).await.ok()
     }

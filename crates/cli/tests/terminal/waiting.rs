@@ -118,7 +118,11 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     // What the file holds changes while it is shown.
     lab.write("notes.md", "by hand\n");
     let changed = wait_for_card(&terminal, "-by hand");
-    for row in ["  -by hand\n  +noted\n", "(the agent has not read this file)", choices] {
+    for row in [
+        "  -by hand\n  +noted\n",
+        "(the agent has not read this file)",
+        choices,
+    ] {
         assert!(changed.contains(row), "{row}\n{changed}");
     }
     terminal.decide("y");

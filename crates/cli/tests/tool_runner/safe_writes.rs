@@ -43,8 +43,12 @@ async fn waits(person: &Person, what: &str, fits: impl Fn(&ApprovalInfo) -> bool
 }
 
 fn previewed(open: &ApprovalInfo, text: Option<&str>) -> bool {
-    let base = text.map_or(FileBase::Missing, |text| FileBase::of_bytes(text.as_bytes()));
-    open.preview.as_ref().is_some_and(|shown| shown.base == base)
+    let base = text.map_or(FileBase::Missing, |text| {
+        FileBase::of_bytes(text.as_bytes())
+    });
+    open.preview
+        .as_ref()
+        .is_some_and(|shown| shown.base == base)
 }
 
 async fn decide(person: &Person, open: &ApprovalInfo, decision: &HitlDecision) -> Option<u16> {
@@ -67,7 +71,8 @@ async fn edits_pass(client: &Client, session: &SessionId) {
 async fn audit(person: &Person) -> Vec<(String, String)> {
     let list = person.client.project_session_audit(&person.session).await;
     let rows = list.unwrap().audit.into_iter();
-    rows.map(|row| (row.decision.as_str().to_owned(), row.decided_by)).collect()
+    rows.map(|row| (row.decision.as_str().to_owned(), row.decided_by))
+        .collect()
 }
 
 #[tokio::test]
@@ -86,15 +91,21 @@ async fn what_is_approved_is_what_was_shown_last() {
     let open = waits(&person, "the file", |open| previewed(open, Some(OLD))).await;
     let shown = open.preview.clone().unwrap();
     assert!(shown.is_unread && !shown.is_outdated, "{shown:?}");
-    assert!(shown.diff.contains(" first") && shown.diff.contains("+new"), "{}", shown.diff);
+    assert!(
+        shown.diff.contains(" first") && shown.diff.contains("+new"),
+        "{}",
+        shown.diff
+    );
     let stale = decision(DecisionChoice::Approve, Some(FileBase::Missing));
     assert_eq!(decide(&person, &open, &stale).await, Some(409));
     assert_eq!(lab.read("a.txt"), OLD);
     let fresh = decision(DecisionChoice::Approve, Some(shown.base));
     assert_eq!(decide(&person, &open, &fresh).await, None);
-    eventually("the file is written", async || match lab.read("a.txt") == NEW {
-        true => Ok(()),
-        false => Err(lab.read("a.txt")),
+    eventually("the file is written", async || {
+        match lab.read("a.txt") == NEW {
+            true => Ok(()),
+            false => Err(lab.read("a.txt")),
+        }
     })
     .await;
 }
@@ -118,12 +129,20 @@ async fn a_file_that_changed_after_its_approval_asks_again_and_nothing_is_writte
     let asked = |open: &ApprovalInfo| previewed(open, Some("by hand\n"));
     let again = waits(&person, "it asks again", asked).await;
     assert_eq!(again.call_id, open.call_id);
-    assert!(again.reason.contains("changed since this write was approved"), "{}", again.reason);
+    assert!(
+        again
+            .reason
+            .contains("changed since this write was approved"),
+        "{}",
+        again.reason
+    );
     assert_eq!(lab.read("a.txt"), "by hand\n");
     assert_eq!(decide(&person, &again, &approve).await, None);
     let events = person.approves_until_done().await;
     assert_eq!(lab.read("a.txt"), NEW);
-    let results = events.iter().filter(|event| matches!(event, SessionEventBody::ToolResult(_)));
+    let results = events
+        .iter()
+        .filter(|event| matches!(event, SessionEventBody::ToolResult(_)));
     assert_eq!(results.count(), 1, "{events:?}");
     let approved = ("APPROVE".to_owned(), "1".to_owned());
     assert_eq!(audit(&person).await, [approved.clone(), approved]);
@@ -196,7 +215,9 @@ async fn a_client_that_dies_after_it_asked_again_writes_once_when_it_is_back() {
         };
         let events = person.approves_until_done().await;
         assert_eq!(lab.read("a.txt"), NEW, "{events:?}");
-        let results = events.iter().filter(|event| matches!(event, SessionEventBody::ToolResult(_)));
+        let results = events
+            .iter()
+            .filter(|event| matches!(event, SessionEventBody::ToolResult(_)));
         assert_eq!(results.count(), 1, "{events:?}");
         drop(work);
     }
@@ -253,24 +274,39 @@ async fn two_tasks_that_edit_one_file_both_have_their_changes_in_it() {
     let gate = Gate::new();
     for task in ["ONE", "TWO"] {
         let read = || Reply::tool_call("read_file", json!({"path": "a.txt"}));
-        let edit = json!({"path": "a.txt", "edits": [{"old": "last", "new": format!("{task}\nlast")}]});
+        let edit =
+            json!({"path": "a.txt", "edits": [{"old": "last", "new": format!("{task}\nlast")}]});
         lab.model.on(after(task, None), read());
-        lab.model.on(after(task, Some("changed since you read it")), read());
+        lab.model
+            .on(after(task, Some("changed since you read it")), read());
         lab.model.on(
             after(task, Some("\"content\"")),
             Reply::tool_call("write_file", edit).hold(&gate),
         );
-        lab.model.on(after(task, Some("\"timestamp\"")), Reply::text(format!("{task} is done.")));
+        lab.model.on(
+            after(task, Some("\"timestamp\"")),
+            Reply::text(format!("{task} is done.")),
+        );
     }
     let message = SendMessage {
         content: Some("Do both".to_owned()),
         ..SendMessage::default()
     };
-    drop(person.client.stream_project_message(&person.session, &message).await.unwrap());
+    drop(
+        person
+            .client
+            .stream_project_message(&person.session, &message)
+            .await
+            .unwrap(),
+    );
     // Both have read the file before one of them writes.
     eventually("both have read", async || {
         let requests = lab.model.requests();
-        let has_read = |task| requests.iter().any(|request| after(task, Some("\"content\""))(&request.body));
+        let has_read = |task| {
+            requests
+                .iter()
+                .any(|request| after(task, Some("\"content\""))(&request.body))
+        };
         match has_read("ONE") && has_read("TWO") {
             true => Ok(()),
             false => Err(requests.len().to_string()),
@@ -281,7 +317,11 @@ async fn two_tasks_that_edit_one_file_both_have_their_changes_in_it() {
     let events = person.approves_until_done().await;
     let text = lab.read("a.txt");
     let mut lines: Vec<&str> = text.lines().collect();
-    assert_eq!((lines.remove(0), lines.pop()), ("first", Some("last")), "{text}");
+    assert_eq!(
+        (lines.remove(0), lines.pop()),
+        ("first", Some("last")),
+        "{text}"
+    );
     lines.sort_unstable();
     assert_eq!(lines, ["ONE", "TWO"], "{text}");
     let refused = events.iter().filter_map(|event| match event {
@@ -290,7 +330,13 @@ async fn two_tasks_that_edit_one_file_both_have_their_changes_in_it() {
     });
     let refused: Vec<&str> = refused.collect();
     assert_eq!(refused.len(), 1, "{events:?}");
-    assert!(refused[0].contains("+ONE") || refused[0].contains("+TWO"), "{refused:?}");
+    assert!(
+        refused[0].contains("+ONE") || refused[0].contains("+TWO"),
+        "{refused:?}"
+    );
     let deciders: Vec<String> = audit(&person).await.into_iter().map(|row| row.1).collect();
-    assert!(deciders.iter().all(|who| who == "mode:edits"), "{deciders:?}");
+    assert!(
+        deciders.iter().all(|who| who == "mode:edits"),
+        "{deciders:?}"
+    );
 }

@@ -47,6 +47,8 @@ async fn run(workspace: &Workspace, command: &str) -> Value {
                 user_id: None,
                 arguments: &arguments(command),
                 is_approved: false,
+                reader: None,
+                base: None,
             },
             CancellationToken::new(),
         )

@@ -1,8 +1,9 @@
 //! Tool calls, approvals of calls and budgets, and questions.
 
 use codelab_protocol::{
-    AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalPreview, ApprovalRequest, ApprovalResolved, CallId,
-    CallOutcome, McpPlace, ToolCall, ToolCallClosed, ToolCallEvent, ToolProgress, ToolResultEvent,
+    AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalPreview, ApprovalRequest,
+    ApprovalResolved, CallId, CallOutcome, McpPlace, ToolCall, ToolCallClosed, ToolCallEvent,
+    ToolProgress, ToolResultEvent,
 };
 use serde_json::{Map, Value};
 

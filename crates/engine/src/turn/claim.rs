@@ -11,7 +11,9 @@ use super::call::{ended_or_unknown, text_of};
 use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
 use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
-use crate::{CallStatus, CallVersion, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal, Session};
+use crate::{
+    CallStatus, CallVersion, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal, Session,
+};
 
 /// A claimed call whose lease lapsed: it may or may not have run, and its result may still come.
 #[derive(Debug, Clone, Serialize, Deserialize)]

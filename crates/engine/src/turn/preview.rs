@@ -84,7 +84,11 @@ impl Approval {
         if !is_same_place || !call.tool.is(Tool::WriteFile) {
             return None;
         }
-        let shown = || self.preview.as_ref().map(|shown| shown.preview.base.clone());
+        let shown = || {
+            self.preview
+                .as_ref()
+                .map(|shown| shown.preview.base.clone())
+        };
         base.or_else(shown)
     }
 }
@@ -111,7 +115,11 @@ impl Transition<'_, '_> {
         self.session.may_show(&client_id, standing)?;
         let preview = bounded(preview);
         let mut count = 1;
-        if let Some(last) = thread.phase.approval().and_then(|open| open.preview.as_ref()) {
+        if let Some(last) = thread
+            .phase
+            .approval()
+            .and_then(|open| open.preview.as_ref())
+        {
             if last.client_id != client_id && !standing.other_is_gone {
                 return Err(Refusal::new(
                     ErrorCode::ToolCallClaimed,
@@ -165,11 +173,16 @@ impl Transition<'_, '_> {
         known: Option<KnownCall>,
     ) -> Result<CallerAnswer, Refusal> {
         let is_project = self.session.kind == SessionKind::Project;
-        match self.session.waiting_thread(call_id).map(|thread| &thread.phase) {
+        match self
+            .session
+            .waiting_thread(call_id)
+            .map(|thread| &thread.phase)
+        {
             Some(ThreadPhase::AwaitingResult { call, claim, .. })
                 if is_project && call.tool.is(Tool::WriteFile) =>
             {
-                self.session.check_holder(claim.as_ref(), Some(&client_id))?;
+                self.session
+                    .check_holder(claim.as_ref(), Some(&client_id))?;
             }
             // The same request came before.
             Some(ThreadPhase::AwaitingApproval { .. }) => return Ok(CallerAnswer::Nothing),

@@ -185,23 +185,24 @@ impl Play {
                     images: Vec::new(),
                 }
             }
-            ["approve", "seen", base] => match self.decide(None, Decision::Approve { remember: false })
-            {
-                Input::Decision {
-                    call_id,
-                    decision,
-                    decided_by,
-                    ..
-                } => Input::Decision {
-                    call_id,
-                    decision,
-                    digest: None,
-                    base: Some(project::base(base)),
-                    decided_by,
-                    known: false,
-                },
-                other => panic!("{other:?}"),
-            },
+            ["approve", "seen", base] => {
+                match self.decide(None, Decision::Approve { remember: false }) {
+                    Input::Decision {
+                        call_id,
+                        decision,
+                        decided_by,
+                        ..
+                    } => Input::Decision {
+                        call_id,
+                        decision,
+                        digest: None,
+                        base: Some(project::base(base)),
+                        decided_by,
+                        known: false,
+                    },
+                    other => panic!("{other:?}"),
+                }
+            }
             ["approve", "remember"] => self.decide(None, Decision::Approve { remember: true }),
             ["approve", task @ ..] => {
                 self.decide(task.first(), Decision::Approve { remember: false })

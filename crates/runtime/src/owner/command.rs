@@ -1,7 +1,8 @@
 //! Commands: what comes from outside, with what the store knows about it.
 
 use codelab_engine::{
-    CallVersion, ClientStanding, Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest, UserMessage,
+    CallVersion, ClientStanding, Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest,
+    UserMessage,
 };
 use codelab_protocol::{
     AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode,

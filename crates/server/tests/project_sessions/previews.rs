@@ -44,10 +44,16 @@ async fn a_preview_is_shown_and_binds_the_decision() {
     let server = server().await;
     let session = Person::new(&server, 1).session().await;
     let call = write(&server, &session).await;
-    show(&session, &call, "laptop", json!(null)).await.expect(200);
+    show(&session, &call, "laptop", json!(null))
+        .await
+        .expect(200);
     assert_eq!(open(&session).await["preview"]["base"], json!(null));
-    show(&session, &call, "laptop", json!(ONE)).await.expect(200);
-    show(&session, &call, "laptop", json!(ONE)).await.expect(200);
+    show(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
+    show(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
     show(&session, &call, "desktop", json!(TWO))
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
@@ -59,7 +65,10 @@ async fn a_preview_is_shown_and_binds_the_decision() {
     let log = session.log().await;
     let events = log.all("approval_preview");
     assert_eq!(events.len(), 2, "a repeat is not told again");
-    assert_eq!((&events[1]["call_id"], &events[1]["base"]), (&json!(call), &json!(ONE)));
+    assert_eq!(
+        (&events[1]["call_id"], &events[1]["base"]),
+        (&json!(call), &json!(ONE))
+    );
     for stale in [json!(null), json!(TWO)] {
         let decision = json!({ "decision": "approve", "base": stale });
         let refused = session.decide(&call, decision).await;
@@ -68,7 +77,9 @@ async fn a_preview_is_shown_and_binds_the_decision() {
     let decision = json!({ "decision": "approve", "base": ONE });
     session.decide(&call, decision).await.expect(200);
     assert_eq!(session.log().await.one("tool_call")["base"], ONE);
-    show(&session, &call, "laptop", json!(TWO)).await.refused(409, "CONFLICT");
+    show(&session, &call, "laptop", json!(TWO))
+        .await
+        .refused(409, "CONFLICT");
 }
 
 #[tokio::test]
@@ -76,9 +87,18 @@ async fn a_write_is_asked_about_again_by_the_client_that_holds_it() {
     let server = server().await;
     let session = Person::new(&server, 1).session().await;
     let call = write(&server, &session).await;
-    ask_again(&session, &call, "laptop", json!(ONE)).await.expect(200);
-    session.decide(&call, json!({ "decision": "approve" })).await.expect(200);
-    assert_eq!(session.log().await.one("tool_call")["base"], Value::Null, "nobody named anything");
+    ask_again(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
+    session
+        .decide(&call, json!({ "decision": "approve" }))
+        .await
+        .expect(200);
+    assert_eq!(
+        session.log().await.one("tool_call")["base"],
+        Value::Null,
+        "nobody named anything"
+    );
     ask_again(&session, &call, "laptop", json!(ONE))
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
@@ -86,31 +106,51 @@ async fn a_write_is_asked_about_again_by_the_client_that_holds_it() {
     ask_again(&session, &call, "desktop", json!(ONE))
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    let asked = ask_again(&session, &call, "laptop", json!(ONE)).await.expect(200);
+    let asked = ask_again(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
     assert_eq!(asked["status"], "awaiting_approval");
     // The answer was lost, and the client sends it again.
-    ask_again(&session, &call, "laptop", json!(ONE)).await.expect(200);
+    ask_again(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
     let approval = open(&session).await;
     assert_eq!(
-        (&approval["call_id"], &approval["reason"], &approval["preview"]["base"]),
+        (
+            &approval["call_id"],
+            &approval["reason"],
+            &approval["preview"]["base"]
+        ),
         (&json!(call), &json!("it changed"), &json!(ONE))
     );
-    session.claim(&call, "laptop").await.refused(409, "CONFLICT");
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
     session
         .result(&call, "laptop", json!({ "success": true }))
         .await
         .refused(409, "CONFLICT");
-    session.decide(&call, json!({ "decision": "approve" })).await.expect(200);
+    session
+        .decide(&call, json!({ "decision": "approve" }))
+        .await
+        .expect(200);
     let digest = approval["digest"].clone();
     let path = session.path(&format!("tool_calls/{call}/claim/"));
     for (base, status) in [(json!(null), 409), (json!(TWO), 409), (json!(ONE), 200)] {
         let version = json!({ "client_id": "laptop", "digest": digest, "base": base });
         session.post(&path, version).await.expect(status);
     }
-    session.result(&call, "laptop", json!({ "success": true })).await.expect(200);
+    session
+        .result(&call, "laptop", json!({ "success": true }))
+        .await
+        .expect(200);
     session.wait_for("task_completed", |_| true).await;
     let audit = session.get(&session.path("audit/")).await.expect(200);
-    assert_eq!((&audit["verified"], audit["audit"].as_array().unwrap().len()), (&json!(true), 2));
+    assert_eq!(
+        (&audit["verified"], audit["audit"].as_array().unwrap().len()),
+        (&json!(true), 2)
+    );
 }
 
 #[tokio::test]
@@ -122,7 +162,9 @@ async fn an_edited_write_that_asks_again_shows_what_was_edited() {
     let edit = json!({ "decision": "edit", "modified_args": edited });
     session.decide(&call, edit).await.expect(200);
     session.claim(&call, "laptop").await.expect(200);
-    ask_again(&session, &call, "laptop", json!(ONE)).await.expect(200);
+    ask_again(&session, &call, "laptop", json!(ONE))
+        .await
+        .expect(200);
     let approval = open(&session).await;
     assert_eq!(approval["arguments"], edited);
     let right = json!({ "decision": "approve", "digest": approval["digest"], "base": ONE });
@@ -135,7 +177,9 @@ async fn nobody_else_says_what_a_write_would_do() {
     let session = Person::new(&server, 1).session().await;
     let call = write(&server, &session).await;
     let stranger = session.seen_by(&Person::new(&server, 2));
-    show(&stranger, &call, "laptop", json!(ONE)).await.refused(404, "SESSION_NOT_FOUND");
+    show(&stranger, &call, "laptop", json!(ONE))
+        .await
+        .refused(404, "SESSION_NOT_FOUND");
     ask_again(&stranger, &call, "laptop", json!(ONE))
         .await
         .refused(404, "SESSION_NOT_FOUND");
@@ -182,16 +226,26 @@ async fn the_mode_of_a_session_lets_writes_pass_and_nothing_else() {
     assert_eq!(audit["audit"][0]["decided_by"], "mode:edits");
     session.cancel().await.expect(200);
     for (tool, arguments) in [
-        ("write_file", json!({ "path": ".git/hooks/x", "content": "x" })),
+        (
+            "write_file",
+            json!({ "path": ".git/hooks/x", "content": "x" }),
+        ),
         ("execute_command", json!({ "command": "cargo fmt" })),
         ("execute_command", json!({ "command": "rm -rf build" })),
     ] {
-        server.model.reply(Reply::tool_call(tool, arguments.clone()));
+        server
+            .model
+            .reply(Reply::tool_call(tool, arguments.clone()));
         let answer = session.call("coder", "go on").await.expect(200);
-        assert_eq!(answer["status"], "awaiting_approval", "{arguments}: {answer:#}");
+        assert_eq!(
+            answer["status"], "awaiting_approval",
+            "{arguments}: {answer:#}"
+        );
         session.cancel().await.expect(200);
     }
     let other = Person::new(&server, 2);
-    let foreign = other.ask("PATCH", &path, Some(json!({ "approve": "edits" }))).await;
+    let foreign = other
+        .ask("PATCH", &path, Some(json!({ "approve": "edits" })))
+        .await;
     foreign.refused(404, "SESSION_NOT_FOUND");
 }

@@ -1,13 +1,13 @@
 //! What a commit writes, when it is refused, and how concurrent commits interact.
 
 use codelab_protocol::{
-    Digest, FileBase, FilePreview, PlanId, ProjectId, Reasoning, Role, SessionKind, SwitchEntry, TaskId, TaskOrigin,
-    ToolCall, TurnId, TurnStatus, Usage, UserId,
+    Digest, FileBase, FilePreview, PlanId, ProjectId, Reasoning, Role, SessionKind, SwitchEntry,
+    TaskId, TaskOrigin, ToolCall, TurnId, TurnStatus, Usage, UserId,
 };
 use codelab_store::{
-    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, ApprovalStatus, Commit, Epoch, InputRow, MessageRange,
-    NewContext, NewInput, Schedule, StoreError, StoredSwitch, ToolCallEnd, ToolCallOpened,
-    ToolCallStatus,
+    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, ApprovalStatus, Commit, Epoch, InputRow,
+    MessageRange, NewContext, NewInput, Schedule, StoreError, StoredSwitch, ToolCallEnd,
+    ToolCallOpened, ToolCallStatus,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -580,7 +580,9 @@ pub async fn repeats_are_recognised(harness: Harness) -> Harness {
     harness
 }
 
-pub async fn an_approval_shows_what_it_replaces_and_can_be_asked_again(harness: Harness) -> Harness {
+pub async fn an_approval_shows_what_it_replaces_and_can_be_asked_again(
+    harness: Harness,
+) -> Harness {
     let key = harness.session("previewed").await;
     let mut ask = Commit::new(key, FIRST);
     ask.approvals_opened.push(approval("c1"));
@@ -621,7 +623,9 @@ pub async fn an_approval_shows_what_it_replaces_and_can_be_asked_again(harness: 
 
     // The edited call asks again, under the same id.
     let mut again = approval("c1");
-    again.arguments.insert("content".to_owned(), "edited".into());
+    again
+        .arguments
+        .insert("content".to_owned(), "edited".into());
     again.digest = Digest::of_bytes(b"edited");
     again.reason = "it changed".to_owned();
     again.preview = Some(Box::new(preview(FileBase::of_bytes(b"new"))));

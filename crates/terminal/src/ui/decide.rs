@@ -316,7 +316,11 @@ impl Talk {
     }
 
     /// The file that a call would write, as it is now.
-    pub(super) async fn file_before(&self, tool: &str, arguments: &Map<String, Value>) -> ShownFile {
+    pub(super) async fn file_before(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> ShownFile {
         if tool != Tool::WriteFile.as_str() {
             return Before::Missing.into();
         }

@@ -49,10 +49,7 @@ pub fn of_write(
     let elsewhere = told.filter(|told| here.base.as_ref() != Some(&told.base));
     let (mut diff, base) = match elsewhere {
         Some(told) => (Diff::told(told, language), Some(told.base.clone())),
-        None => (
-            Diff::of(write, &here.before, language),
-            here.base.clone(),
-        ),
+        None => (Diff::of(write, &here.before, language), here.base.clone()),
     };
     if let Some(told) = told {
         if told.is_outdated {

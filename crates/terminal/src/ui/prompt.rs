@@ -11,8 +11,8 @@ use codelab_protocol::{ApprovalKind, CallId};
 
 use super::command::SlashCommand;
 use super::complete::Unfinished;
-use super::files::ShownFile;
 use super::editor::{Editor, Motion};
+use super::files::ShownFile;
 use super::state::{Grant, PendingAsk, ViewState};
 
 /// How long choices are on the screen before a key decides: what is pressed earlier was meant for

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId, CalledTool,
-    CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin,
-    Timestamp, Tool, ToolArguments, TurnStatus,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId,
+    CalledTool, CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent,
+    SessionId, TaskId, TaskOrigin, Timestamp, Tool, ToolArguments, TurnStatus,
 };
 use serde_json::{Map, Value};
 

@@ -60,9 +60,7 @@ impl Replaced<'_> {
             }))
         };
         match writer.base {
-            Some(agreed) if *agreed != base => {
-                Err(asks("changed since this write was approved"))
-            }
+            Some(agreed) if *agreed != base => Err(asks("changed since this write was approved")),
             Some(_) => Ok(()),
             None if seen.is_none() && now.is_some() && writer.reader.is_some() => {
                 Err(asks("exists, and the agent has not read it"))

@@ -240,6 +240,8 @@ fn a_released_call_can_be_claimed_again_also_after_a_restart() {
     assert!(journal.unknown().is_empty() && journal.unstarted().is_empty());
     journal.claim(&key("started"), claim()).unwrap();
     journal.start(&key("started")).unwrap();
-    journal.finish(&key("started"), json!({"success": true})).unwrap();
+    journal
+        .finish(&key("started"), json!({"success": true}))
+        .unwrap();
     assert!(journal.release(&key("started")).is_err(), "it has run");
 }

@@ -38,7 +38,9 @@ async fn bound(
         reader: Some(agent),
         base,
     };
-    lab.workspace.run_or_ask(call, CancellationToken::new()).await
+    lab.workspace
+        .run_or_ask(call, CancellationToken::new())
+        .await
 }
 
 async fn done(lab: &Lab, agent: &ReadingAgent, tool: &str, arguments: Value) -> Value {
@@ -71,7 +73,10 @@ async fn of_two_agents_the_second_is_told_what_the_first_wrote() {
     let written = done(&lab, &one, "write_file", write("first\nof one\nlast\n")).await;
     assert_eq!(written["success"], true, "{written}");
     let refused = done(&lab, &two, "write_file", write("first\nof two\nlast\n")).await;
-    assert!(error(&refused).contains("changed since you read it"), "{refused}");
+    assert!(
+        error(&refused).contains("changed since you read it"),
+        "{refused}"
+    );
     let difference = refused["difference"].as_str().unwrap();
     assert!(difference.contains("+of one"), "{difference}");
     assert_eq!(lab.read("a.txt"), "first\nof one\nlast\n");
@@ -95,7 +100,10 @@ async fn a_few_lines_that_were_read_stand_for_the_whole_file() {
     done(&lab, &one, "read_file", lines).await;
     lab.write("a.txt", "first\nsecond\nTHIRD\n");
     let refused = done(&lab, &one, "write_file", write("new\n")).await;
-    assert!(refused["difference"].as_str().unwrap().contains("+THIRD"), "{refused}");
+    assert!(
+        refused["difference"].as_str().unwrap().contains("+THIRD"),
+        "{refused}"
+    );
     assert_eq!(lab.read("a.txt"), "first\nsecond\nTHIRD\n");
 }
 
@@ -107,7 +115,11 @@ async fn finding_a_file_is_not_reading_it() {
     done(&lab, &one, "search_in_code", json!({"query": "first"})).await;
     done(&lab, &one, "list_files", json!({"path": "."})).await;
     let question = asks(&lab, &one, write("new\n")).await;
-    assert!(question.reason.contains("has not read it"), "{}", question.reason);
+    assert!(
+        question.reason.contains("has not read it"),
+        "{}",
+        question.reason
+    );
     assert!(question.preview.is_unread && !question.preview.is_outdated);
     let diff = &question.preview.diff;
     assert!(diff.contains("-first") && diff.contains("+new"), "{diff}");
@@ -126,7 +138,11 @@ async fn an_approval_counts_for_what_it_names_and_for_nothing_else() {
         let RunOutcome::Asks(question) = outcome else {
             panic!("{outcome:?}")
         };
-        assert!(question.reason.contains("changed since"), "{}", question.reason);
+        assert!(
+            question.reason.contains("changed since"),
+            "{}",
+            question.reason
+        );
         assert_eq!(question.preview.base, FileBase::of_bytes(b"by hand\n"));
         assert_eq!(lab.read("a.txt"), "by hand\n");
     }
@@ -163,7 +179,10 @@ async fn what_cannot_be_compared_is_said() {
     lab.write("a.txt", b"\x00\x01binary".as_slice());
     let question = asks(&lab, &one, write("new\n")).await;
     let preview = &question.preview;
-    assert!(preview.diff.is_empty() && preview.note.is_some(), "{preview:?}");
+    assert!(
+        preview.diff.is_empty() && preview.note.is_some(),
+        "{preview:?}"
+    );
     assert_eq!(preview.base, FileBase::of_bytes(b"\x00\x01binary"));
     lab.write("a.txt", "x\n".repeat(200_000));
     let question = asks(&lab, &one, write("new\n")).await;

@@ -37,10 +37,18 @@ enum Operation {
         approval: Approval,
     },
     /// Somebody with an editor; nothing: the file is deleted.
-    ByHand { name: usize, text: Option<String> },
-    Command { name: usize, text: String },
+    ByHand {
+        name: usize,
+        text: Option<String>,
+    },
+    Command {
+        name: usize,
+        text: String,
+    },
     /// A person looks at what a write would replace. They may agree to it much later.
-    Look { name: usize },
+    Look {
+        name: usize,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,7 +135,9 @@ fn real(name: usize) -> &'static str {
 }
 
 fn base_of(text: Option<&String>) -> FileBase {
-    text.map_or(FileBase::Missing, |text| FileBase::of_bytes(text.as_bytes()))
+    text.map_or(FileBase::Missing, |text| {
+        FileBase::of_bytes(text.as_bytes())
+    })
 }
 
 impl Life {
@@ -147,7 +157,11 @@ impl Life {
                 task_id: task.map(|task| task.parse().unwrap()),
             };
             let session = if agent == 3 { "other" } else { "session" };
-            ReadingAgent::new(&session.parse().unwrap(), &origin, &"coder".parse().unwrap())
+            ReadingAgent::new(
+                &session.parse().unwrap(),
+                &origin,
+                &"coder".parse().unwrap(),
+            )
         });
         Self {
             readers: readers.collect(),
@@ -289,9 +303,19 @@ impl Life {
         let base = agreed.as_ref().map(|agreed| base_of(agreed.as_ref()));
         let preview = self.preview(agent, &arguments).await;
         assert_eq!(preview.base, base_of(now.as_ref()), "{shown}");
-        assert_eq!(preview.is_unread, seen.is_none() && now.is_some(), "{shown}");
-        assert_eq!(preview.is_outdated, seen.is_some() && seen != now, "{shown}");
-        let outcome = self.run(agent, "write_file", arguments, base.as_ref()).await;
+        assert_eq!(
+            preview.is_unread,
+            seen.is_none() && now.is_some(),
+            "{shown}"
+        );
+        assert_eq!(
+            preview.is_outdated,
+            seen.is_some() && seen != now,
+            "{shown}"
+        );
+        let outcome = self
+            .run(agent, "write_file", arguments, base.as_ref())
+            .await;
         let is_outdated = seen.is_some() && seen != now;
         let is_other = agreed.as_ref().is_some_and(|agreed| *agreed != now);
         let is_unknown = agreed.is_none() && seen.is_none() && now.is_some();
@@ -302,7 +326,10 @@ impl Life {
                     was_seen || now.is_none(),
                     "{shown}: replaced what nobody has seen: {now:?}"
                 );
-                assert!(!is_outdated && !is_other && !is_unknown, "{shown}: {result}");
+                assert!(
+                    !is_outdated && !is_other && !is_unknown,
+                    "{shown}: {result}"
+                );
                 self.files.insert(place, text.clone());
                 self.seen.insert((agent, place), text);
                 self.outcomes[0] += 1;
@@ -312,13 +339,22 @@ impl Life {
                 if let (Some(now), Some(seen)) = (&now, &seen) {
                     let difference = result["difference"].as_str().unwrap();
                     let line = |text: &str| text.lines().next().unwrap().to_owned();
-                    assert!(difference.contains(&format!("+{}", line(now))), "{shown}: {result}");
-                    assert!(difference.contains(&format!("-{}", line(seen))), "{shown}: {result}");
+                    assert!(
+                        difference.contains(&format!("+{}", line(now))),
+                        "{shown}: {result}"
+                    );
+                    assert!(
+                        difference.contains(&format!("-{}", line(seen))),
+                        "{shown}: {result}"
+                    );
                 }
                 self.outcomes[1] += 1;
             }
             RunOutcome::Asks(question) => {
-                assert!(!is_outdated && (is_other || is_unknown), "{shown}: {question:?}");
+                assert!(
+                    !is_outdated && (is_other || is_unknown),
+                    "{shown}: {question:?}"
+                );
                 assert_eq!(question.preview.base, base_of(now.as_ref()), "{shown}");
                 self.outcomes[2] += 1;
             }

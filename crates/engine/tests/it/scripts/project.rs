@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, Budget, CallVersion, ClientStanding, Ids as _, Input, RetriedRequest, Spending, Team, ThreadPhase, ToolEnd,
+    AgentClosed, Budget, CallVersion, ClientStanding, Ids as _, Input, RetriedRequest, Spending,
+    Team, ThreadPhase, ToolEnd,
 };
 use codelab_protocol::{
-    AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase, FilePreview, MessageId, ModelFailureKind,
-    ModelOutput, Plan, Usage, WaitingKind,
+    AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase,
+    FilePreview, MessageId, ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, FileBase, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody, TaskOrigin,
-    ToolCallChunk,
+    ChunkBody, ErrorData, FileBase, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody,
+    TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -318,7 +318,11 @@ fn chat(body: &SessionEventBody) -> String {
         E::ToolProgress(_) => "tool_progress".to_owned(),
         E::ToolCallClosed(closed) => format!("tool_call_closed {:?}", closed.outcome),
         E::ApprovalPreview(shown) => {
-            format!("approval_preview{} {}", of(&shown.origin), shown.preview.diff)
+            format!(
+                "approval_preview{} {}",
+                of(&shown.origin),
+                shown.preview.diff
+            )
         }
         E::ApprovalRequest(request) => {
             let approval = &request.approval;

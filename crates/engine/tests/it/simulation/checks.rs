@@ -132,7 +132,8 @@ impl Record {
                         assert!(steps.len() <= limits.steps as usize, "too many steps");
                     }
                 }
-                Effect::ApprovalMoved { .. } | Effect::ApprovalPreviewed { .. }
+                Effect::ApprovalMoved { .. }
+                | Effect::ApprovalPreviewed { .. }
                 | Effect::Attached(_)
                 | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)

@@ -312,7 +312,7 @@ impl Seen {
             | SessionEventBody::ToolProgress(_)
             | SessionEventBody::ToolCallClosed(_)
             | SessionEventBody::ApprovalPreview(_)
-        | SessionEventBody::ApprovalResolved(_)
+            | SessionEventBody::ApprovalResolved(_)
             | SessionEventBody::HistoryCompacting(_)
             | SessionEventBody::HistoryCompacted(_)
             | SessionEventBody::CompactionFailed(_)

@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use codelab_engine::CallVersion;
 use codelab_protocol::{
     AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
     ElicitAnswer, ElicitationAsked, ErrorCode, ReportProgress, ResultAck, ToolProgress,
 };
-use codelab_engine::CallVersion;
 use codelab_runtime::{ResultAccepted, SpaceKey};
 use serde_json::{Value, json};
 

@@ -209,7 +209,10 @@ fn live_rows_fit_every_screen() {
     ] {
         let mut state = ViewState::default();
         for line in session.lines().filter(|line| line.contains("\"type\"")) {
-            state.apply(&serde_json::from_str(line).unwrap(), &Before::Missing.into());
+            state.apply(
+                &serde_json::from_str(line).unwrap(),
+                &Before::Missing.into(),
+            );
             for (width, height) in [(20, 5), (80, 24), (120, 8), (1, 1)] {
                 let drawn = draw(&state, &prompt, width, height);
                 assert!(

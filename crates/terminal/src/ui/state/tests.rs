@@ -237,7 +237,10 @@ fn what_waits_is_kept_until_it_is_answered() {
     state.done(TurnStatus::AwaitingApproval);
     let resolved =
         json!({ "call_id": "c", "kind": "tool", "decision": "approve", "decided_by": "1" });
-    state.apply(&event("approval_resolved", resolved), &Before::Missing.into());
+    state.apply(
+        &event("approval_resolved", resolved),
+        &Before::Missing.into(),
+    );
     assert_eq!(open(&state), ["q"]);
     let answer = json!({ "call_id": "q", "tool_name": "ask_followup_question", "result": "this" });
     let blocks = state.apply(&event("tool_result", answer), &Before::Missing.into());
@@ -269,7 +272,10 @@ fn what_waits_is_printed_above_its_decision_and_as_the_server_has_it_now() {
     for call in ["c", "d"] {
         let resolved =
             json!({ "call_id": call, "kind": "tool", "decision": "approve", "decided_by": "1" });
-        let blocks = state.apply(&event("approval_resolved", resolved), &Before::Missing.into());
+        let blocks = state.apply(
+            &event("approval_resolved", resolved),
+            &Before::Missing.into(),
+        );
         let [Block::Approval(card), Block::Decided { .. }] = blocks.as_slice() else {
             panic!("{blocks:?}")
         };
@@ -553,7 +559,11 @@ fn a_write_is_shown_as_the_client_that_runs_it_sees_the_file() {
             panic!()
         };
         let lines = diff.unwrap().lines;
-        lines.iter().map(|line| line.to_text()).collect::<Vec<_>>().join("\n")
+        lines
+            .iter()
+            .map(|line| line.to_text())
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     // This folder has no such file, but the client that would write has one.
     let nothing = ShownFile {
@@ -561,7 +571,10 @@ fn a_write_is_shown_as_the_client_that_runs_it_sees_the_file() {
         base: Some(FileBase::Missing),
     };
     let shown = text(&nothing);
-    assert!(shown.contains("-there") && !shown.contains("a new file"), "{shown}");
+    assert!(
+        shown.contains("-there") && !shown.contains("a new file"),
+        "{shown}"
+    );
     assert!(shown.contains("has not read this file"), "{shown}");
     // The same file here: the whole of it can be shown.
     let here = ShownFile {

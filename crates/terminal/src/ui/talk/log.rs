@@ -23,8 +23,8 @@ use crate::ui::files::ShownFile;
 use crate::ui::plan::short;
 use crate::ui::prompt::READING_TIME;
 use crate::ui::render::ConnectionState;
-use crate::ui::{approve, requests};
 use crate::ui::state::{CompactRequest, LocalAsk, ViewState};
+use crate::ui::{approve, requests};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
@@ -82,7 +82,10 @@ impl Talk {
         self.forget();
         self.state.become_session(state);
         self.state.approve = detail.session.approve.unwrap_or_default();
-        if let Some(mode) = self.wanted_approve.filter(|mode| *mode != self.state.approve) {
+        if let Some(mode) = self
+            .wanted_approve
+            .filter(|mode| *mode != self.state.approve)
+        {
             approve::set(&self.client, &session, mode).await?;
             self.state.approve = mode;
         }

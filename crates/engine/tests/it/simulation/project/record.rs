@@ -8,7 +8,8 @@ use codelab_engine::{
     Spending,
 };
 use codelab_protocol::{
-    CallId, ClientId, Digest, FileBase, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
+    CallId, ClientId, Digest, FileBase, Role, SessionEventBody, TaskId, TaskOrigin, TurnId,
+    TurnStatus,
 };
 use serde_json::{Map, Value};
 
@@ -270,7 +271,10 @@ impl Record {
             }
             Effect::ApprovalPreviewed { call_id, preview } => {
                 let asked = self.approvals.get_mut(call_id).expect("never asked");
-                assert_eq!(asked.status, None, "{call_id} is shown after it was decided");
+                assert_eq!(
+                    asked.status, None,
+                    "{call_id} is shown after it was decided"
+                );
                 asked.shows = Some(preview.base.clone());
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
@@ -370,7 +374,8 @@ impl Record {
             let shown = asked.agreed.as_ref().or(asked.shows.as_ref());
             let agreed = shown.filter(|_| is_write && !is_moved);
             assert_eq!(base, agreed, "it may replace what nobody was shown");
-            let is_stale = asked.agreed.is_some() && asked.shows.is_some() && asked.agreed != asked.shows;
+            let is_stale =
+                asked.agreed.is_some() && asked.shows.is_some() && asked.agreed != asked.shows;
             assert!(!is_stale, "something else was shown last");
         } else {
             assert_eq!(base, None, "nobody agreed to that");

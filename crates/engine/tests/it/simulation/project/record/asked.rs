@@ -12,7 +12,10 @@ impl Asked {
             status: None,
             modified: None,
             audited: 0,
-            shows: approval.preview.as_ref().map(|shown| shown.preview.base.clone()),
+            shows: approval
+                .preview
+                .as_ref()
+                .map(|shown| shown.preview.base.clone()),
             agreed: None,
         }
     }
