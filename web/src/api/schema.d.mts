@@ -635,7 +635,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Change a session's title, model, agent or marks */
+        /** Change a session's title, model, agent, marks or what passes without a question */
         patch: {
             parameters: {
                 query?: never;
@@ -793,6 +793,56 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/approvals/{call_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Tell what a write would do to the file as it is now
+         * @description For a pending approval of `write_file`, by the client that the session is bound to, or by any
+         *     client while it is bound to none. It replaces the preview before. A decision that names another
+         *     `base` is refused from then on.
+         */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The approval */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SendPreview"];
+                };
+            };
+            responses: {
+                /** @description Shown */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSessionAck"];
+                    };
+                };
+            };
+        };
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1584,6 +1634,55 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["MessageAccepted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/ask_again": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a claimed write back, so that a person sees it again
+         * @description The client wrote nothing: the file is not the one that was approved, or nobody was shown it. The
+         *     call waits for a decision again, under its own id.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The tool call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AskAgain"];
+                };
+            };
+            responses: {
+                /** @description It waits for a decision */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSessionAck"];
                     };
                 };
             };
@@ -3668,6 +3767,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** Format: int64 */
             timeout_seconds: number;
+            preview?: components["schemas"]["FilePreview"] | null;
         };
         /**
          * @description What an approval is about.
@@ -3688,6 +3788,13 @@ export interface components {
          * @enum {string}
          */
         ApprovalOutcome: "approve" | "edit" | "reject" | "expired" | "cancelled";
+        /**
+         * @description What a call that waits for a decision would write, as the file is now. It replaces the preview
+         *     before.
+         */
+        ApprovalPreview: components["schemas"]["FilePreview"] & components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+        };
         ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["TaskOrigin"] & {
             agent?: components["schemas"]["AgentName"] | null;
         };
@@ -3700,6 +3807,19 @@ export interface components {
             reason?: string | null;
             /** @description The arguments as they will run, after an edit. */
             modified_args?: Record<string, unknown> | null;
+        };
+        /**
+         * @description What passes without a question in a session.
+         * @enum {string}
+         */
+        ApproveMode: "ask" | "edits";
+        /** @description Body of `POST /my/chat/{session_id}/tool_calls/{call_id}/ask_again`. */
+        AskAgain: {
+            /** @description The client that claimed the call. */
+            client_id: components["schemas"]["ClientId"];
+            /** @description Why a person must see the call (again). */
+            reason: string;
+            preview: components["schemas"]["FilePreview"];
         };
         /** @description Body of `POST /chat/ask_user`. */
         AskUser: {
@@ -3874,6 +3994,8 @@ export interface components {
             pinned?: boolean;
             /** @description Lists leave archived sessions out. */
             archived?: boolean;
+            /** @description What passes without a question. */
+            approve?: components["schemas"]["ApproveMode"];
         };
         /** @description Answer of `POST /chat/cancel`. */
         ChatCancelled: {
@@ -3938,6 +4060,8 @@ export interface components {
         };
         ClaimCall: {
             client_id: components["schemas"]["ClientId"];
+            digest?: components["schemas"]["Digest"] | null;
+            base?: components["schemas"]["FileBase"] | null;
         };
         /** @description A program that runs tools in a user's workspace. */
         ClientId: string;
@@ -4204,6 +4328,25 @@ export interface components {
             /** @description Oldest first. */
             messages: components["schemas"]["Message"][];
         };
+        /** @description SHA-256 of a file's content in hex; null where there is no file. */
+        FileBase: string | null;
+        /** @description What a write would do to the file as it is now. */
+        FilePreview: {
+            base: components["schemas"]["FileBase"];
+            /** @description A unified diff from the file to what would be written. Empty where a note says why. */
+            diff: string;
+            /** @description The agent that wants to write has not read this file. */
+            is_unread?: boolean;
+            /**
+             * @description The agent has read the file, and it changed since. Such a write is refused, and the agent is
+             *     told what changed.
+             */
+            is_outdated?: boolean;
+            /** @description The difference is longer than what is shown. */
+            truncated?: boolean;
+            /** @description Why there is no difference to show, or why the write would fail. */
+            note?: string | null;
+        };
         /**
          * @description Event numbers that cannot be read. The stream continues after them. If the reader asked for
          *     events after `to` and the log is shorter than that, the log follows from its start.
@@ -4301,6 +4444,7 @@ export interface components {
             remember?: boolean | null;
             /** @description The digest that was shown; a wrong one is refused. */
             digest?: string | null;
+            base?: components["schemas"]["FileBase"] | null;
         };
         LoggedIn: {
             user_id: components["schemas"]["UserId"];
@@ -4756,6 +4900,7 @@ export interface components {
             /** @description The model that was chosen for this session. Lists leave it out. */
             model?: string | null;
             agent?: components["schemas"]["AgentName"] | null;
+            approve?: components["schemas"]["ApproveMode"] | null;
             /** @description A summary that a person asked for is being written. Lists leave it out. */
             compacting?: boolean;
             pinned: boolean;
@@ -4911,6 +5056,10 @@ export interface components {
             /** @description Files for the agents: images, and texts in UTF-8. */
             attachments?: components["schemas"]["NewAttachment"][];
         };
+        /** @description Body of `PUT /my/chat/{session_id}/approvals/{call_id}/preview`. */
+        SendPreview: components["schemas"]["FilePreview"] & {
+            client_id: components["schemas"]["ClientId"];
+        };
         /** @description Answer of an action on a session. */
         SessionAck: {
             session_id: components["schemas"]["SessionId"];
@@ -5031,6 +5180,11 @@ export interface components {
             data: components["schemas"]["ApprovalRequest"];
             /** @enum {string} */
             type: "approval_request";
+        } | {
+            /** @description What a call that waits would write, as the file is now. */
+            data: components["schemas"]["ApprovalPreview"];
+            /** @enum {string} */
+            type: "approval_preview";
         } | {
             data: components["schemas"]["ApprovalResolved"];
             /** @enum {string} */
@@ -5272,6 +5426,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
             agent: components["schemas"]["AgentName"];
             user_id?: components["schemas"]["UserId"] | null;
+            base?: components["schemas"]["FileBase"] | null;
         };
         ToolCallClosed: {
             call_id: components["schemas"]["CallId"];
