@@ -422,7 +422,8 @@ describe("changes", () => {
     expect(diffOfWrite({ path: "x" }, undefined)).toBeUndefined();
   });
   test("a preview of the client that writes is lines as well", () => {
-    const diff = "--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@\n same\n-old\n+new\n\\ No newline at end of file\n@@ -9 +9,2 @@\n--- a\n+b\n";
+    const diff =
+      "--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@\n same\n-old\n+new\n\\ No newline at end of file\n@@ -9 +9,2 @@\n--- a\n+b\n";
     expect(diffOfPreview({ base: "a".repeat(64), diff })).toEqual({
       kind: "change",
       lines: [

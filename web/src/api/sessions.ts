@@ -1,7 +1,7 @@
 // Sessions, their messages, questions and plans.
 import { again } from "./again";
 import { client, value } from "./client";
-import type { Message, NewAttachment, PlanDecision, RewindSession, SendMessage, Session } from "./types";
+import type { ApproveMode, Message, NewAttachment, PlanDecision, RewindSession, SendMessage, Session } from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;

@@ -24,7 +24,7 @@ export function ApproveChoice({ sessionId, stored }: { sessionId: string; stored
       <span>{t("composer.approve")}</span>
       <select
         value={chosen}
-        title={t(`composer.approve.${chosen}.hint`)}
+        title={t(`composer.approveHint.${chosen}`)}
         onChange={(event) => void choose(event.currentTarget.value as ApproveMode)}
       >
         {MODES.map((mode) => (
@@ -33,7 +33,7 @@ export function ApproveChoice({ sessionId, stored }: { sessionId: string; stored
           </option>
         ))}
       </select>
-      {chosen === "edits" && <span class="hint">{t("composer.approve.edits.hint")}</span>}
+      {chosen === "edits" && <span class="hint">{t("composer.approveHint.edits")}</span>}
     </label>
   );
 }

@@ -193,8 +193,8 @@ export const en = {
   "composer.approve": "Writes",
   "composer.approve.ask": "Ask me",
   "composer.approve.edits": "Pass",
-  "composer.approve.ask.hint": "Writes of files and commands ask you first",
-  "composer.approve.edits.hint":
+  "composer.approveHint.ask": "Writes of files and commands ask you first",
+  "composer.approveHint.edits":
     "Writes of files in the workspace pass. Commands, protected paths and files that the agent has not read still ask.",
   "composer.model": "Model",
   "composer.modelOwn": "Each agent's own",

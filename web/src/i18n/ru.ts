@@ -203,8 +203,8 @@ export const ru: Record<Key, Text> = {
   "composer.approve": "Запись",
   "composer.approve.ask": "Спрашивать",
   "composer.approve.edits": "Пропускать",
-  "composer.approve.ask.hint": "Запись файлов и команды сначала спрашивают",
-  "composer.approve.edits.hint":
+  "composer.approveHint.ask": "Запись файлов и команды сначала спрашивают",
+  "composer.approveHint.edits":
     "Запись файлов в рабочей папке проходит без вопроса. Команды, защищённые пути и файлы, которые агент не читал, всё равно спрашивают.",
   "composer.model": "Модель",
   "composer.modelOwn": "Своя у каждого агента",

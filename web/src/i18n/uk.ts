@@ -208,8 +208,8 @@ export const uk: Record<Key, Text> = {
   "composer.approve": "Запис",
   "composer.approve.ask": "Питати",
   "composer.approve.edits": "Пропускати",
-  "composer.approve.ask.hint": "Запис файлів і команди спершу питають",
-  "composer.approve.edits.hint":
+  "composer.approveHint.ask": "Запис файлів і команди спершу питають",
+  "composer.approveHint.edits":
     "Запис файлів у робочій теці проходить без запитання. Команди, захищені шляхи та файли, яких агент не читав, однаково питають.",
   "composer.model": "Модель",
   "composer.modelOwn": "Своя в кожного агента",

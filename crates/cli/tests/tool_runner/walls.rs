@@ -48,6 +48,8 @@ async fn run(workspace: &Workspace, command: &str) -> Value {
                 arguments: &arguments(command),
                 is_approved: false,
                 key: None,
+                reader: None,
+                base: None,
             },
             CancellationToken::new(),
         )
