@@ -18,11 +18,14 @@ export function ClientsLine({ project }: { project: number | undefined }) {
     <>
       <ul class="hint side-clients" aria-label={t("sessions.folders")}>
         {attached.map((client) => (
-          <li key={client.client_id}>
+          <li
+            key={client.client_id}
+            title={t("sessions.folderOf", { client: client.client_id, sandbox: client.sandbox })}
+          >
             <button
               type="button"
               class="quiet folder"
-              title={`${t("sessions.folderOf", { client: client.client_id, sandbox: client.sandbox })} · ${t("brought.open", { folder: visible(client.workspace) })}`}
+              aria-label={t("brought.open", { folder: visible(client.workspace) })}
               onClick={() => setShown(client)}
             >
               <Icon name="folder" /> <span>{visible(client.workspace)}</span>

@@ -68,12 +68,7 @@ async fn contents_are_shown_and_trusted_one_by_one() {
 
     // Another content waits again, and is told to nobody.
     lab.write("AGENTS.md", "Other canary\n");
-    terminal.wait_until("the change", |screen| {
-        screen
-            .matches("waiting for your trust, so it counts for nothing: AGENTS.md")
-            .count()
-            > 0
-    });
+    terminal.wait_for("so it counts for nothing: AGENTS.md;");
     lab.model.reply(Reply::text("Still well."));
     terminal.say("hello again");
     terminal.wait_for("Still well.");
