@@ -127,16 +127,22 @@ function question(item: QuestionItem) {
 
 function plan(view: PlanView | undefined) {
   if (view === undefined) return [];
-  const tasks = view.tasks.map((task) => ({
-    id: task.id,
-    agent: task.agent,
-    description: task.description,
-    depends_on: task.depends_on,
-    status: task.status,
-    result: task.result ?? null,
-    error_code: task.error?.error_code ?? null,
-    ...(pathsOf(task).length > 0 ? { paths: pathsOf(task), waits_for: waitsFor(view, task) } : {}),
-  }));
+  const tasks = view.tasks.map((task) => {
+    const shown: Record<string, unknown> = {
+      id: task.id,
+      agent: task.agent,
+      description: task.description,
+      depends_on: task.depends_on,
+      status: task.status,
+      result: task.result ?? null,
+      error_code: task.error?.error_code ?? null,
+    };
+    if (pathsOf(task).length > 0) {
+      shown["paths"] = pathsOf(task);
+      shown["waits_for"] = waitsFor(view, task);
+    }
+    return shown;
+  });
   return [{ plan_id: view.plan_id, status: view.status, tasks, response: view.response || null }];
 }
 

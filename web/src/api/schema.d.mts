@@ -1058,6 +1058,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a session with the history of this one
+         * @description It holds everything up to and including the message, with its files, in the same project, for the
+         *     same agent and model. An agent's message that calls tools brings their results along. Approvals,
+         *     what was remembered, what waits, plans and what was spent stay in the original. The session's
+         *     budget is the one that a person set there. What happens to the original later does not change it.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ForkSession"];
+                };
+            };
+            responses: {
+                /** @description The new session, with `forked_from` */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSession"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/chat/{session_id}/message": {
         parameters: {
             query?: never;
@@ -1072,6 +1121,12 @@ export interface paths {
          * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or
          *     suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
          *     with its `workflow_id`.
+         *
+         *     With `delivery: "steer"`, while a turn runs, the agents at work are told the message after their
+         *     next tool results, in a plan every task that works or starts later. It is answered at once with
+         *     the status `steering`; its events are those of the running turn. If that turn ends first, the
+         *     message waits in the queue. Without a turn, and where it answers a question, nothing is
+         *     different.
          */
         post: {
             parameters: {
@@ -1099,7 +1154,7 @@ export interface paths {
                         "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
-                /** @description Durable; it is planned, or waits for an earlier message */
+                /** @description Durable; it is planned, steers, or waits for an earlier message */
                 202: {
                     headers: {
                         [name: string]: unknown;
@@ -3538,7 +3593,7 @@ export interface components {
             digest?: components["schemas"]["Digest"] | null;
         };
         /** @enum {string} */
-        AcceptedStatus: "accepted" | "queued" | "answered";
+        AcceptedStatus: "accepted" | "queued" | "answered" | "steering";
         /** @enum {string} */
         AckStatus: "reset" | "cancelled" | "idle" | "restored";
         /** @description Body of `POST …/agents/{agent_id}/context`: something the agent should remember. */
@@ -4109,6 +4164,11 @@ export interface components {
          */
         DecisionChoice: "APPROVE" | "EDIT" | "REJECT" | "approve" | "edit" | "reject";
         /**
+         * @description What happens to a message while another turn runs.
+         * @enum {string}
+         */
+        Delivery: "queue" | "steer";
+        /**
          * @description Why a queued message was taken back.
          * @enum {string}
          */
@@ -4209,6 +4269,18 @@ export interface components {
             session: components["schemas"]["ProjectSession"];
             /** @description Oldest first. */
             messages: components["schemas"]["Message"][];
+        };
+        /** @description Body of `POST /my/chat/{session_id}/fork`. */
+        ForkSession: {
+            /** @description The last message of the history that the new session gets: the user's or an agent's. */
+            at_message_id: components["schemas"]["MessageId"];
+        };
+        /** @description Where a session's history comes from. */
+        ForkedFrom: {
+            /** @description It may have been deleted since. */
+            session_id: components["schemas"]["SessionId"];
+            /** @description The last message that was copied, by its id there. */
+            message_id: components["schemas"]["MessageId"];
         };
         /**
          * @description Event numbers that cannot be read. The stream continues after them. If the reader asked for
@@ -4433,6 +4505,8 @@ export interface components {
             /** @description Why the turn failed, where `content` is a partial answer. */
             error_message?: string | null;
             retries?: components["schemas"]["MessageId"] | null;
+            /** @description The user said it to the agents that were at work; it began no turn. */
+            steered?: boolean;
             /** @description The files that the user sent with it, or the image that a tool read. */
             attachments?: components["schemas"]["Attachment"][];
         };
@@ -4494,6 +4568,11 @@ export interface components {
              * @description 1 = next.
              */
             position: number;
+            /**
+             * @description It waits for the next tool results of the turn that runs, not for its end. An event without
+             *     it, for the same message, says that the turn ended before.
+             */
+            steers?: boolean;
             /** @description What it says. Absent in events of earlier versions. */
             content?: string;
             attachments?: components["schemas"]["Attachment"][];
@@ -4646,6 +4725,8 @@ export interface components {
             agent: string;
             description: string;
             depends_on?: components["schemas"]["TaskId"][];
+            /** @description The files and folders that it will write, relative to the workspace: at most 20. */
+            paths?: string[];
             /** Format: int64 */
             estimated_tokens?: number;
         };
@@ -4764,6 +4845,7 @@ export interface components {
             agent?: components["schemas"]["AgentName"] | null;
             /** @description A summary that a person asked for is being written. Lists leave it out. */
             compacting?: boolean;
+            forked_from?: components["schemas"]["ForkedFrom"] | null;
             pinned: boolean;
             archived: boolean;
             /**
@@ -4916,6 +4998,8 @@ export interface components {
             client_message_id?: components["schemas"]["ClientMessageId"] | null;
             /** @description Files for the agents: images, and texts in UTF-8. */
             attachments?: components["schemas"]["NewAttachment"][];
+            /** @description What happens to it while another turn runs. Otherwise it makes no difference. */
+            delivery?: components["schemas"]["Delivery"];
         };
         /** @description Answer of an action on a session. */
         SessionAck: {
@@ -5186,6 +5270,13 @@ export interface components {
             agent: components["schemas"]["AgentName"];
             description: string;
             depends_on: components["schemas"]["TaskId"][];
+            /**
+             * @description The files and folders that it will write, relative to the workspace. Tasks with a common one
+             *     do not run at once.
+             */
+            paths: string[];
+            /** @description The tasks that it waits for only because they write the same files. */
+            waits_for?: components["schemas"]["TaskId"][];
             status: components["schemas"]["TaskStatus"];
             /** Format: int64 */
             estimated_tokens: number;
