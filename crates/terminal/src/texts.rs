@@ -244,7 +244,14 @@ mod tests {
         let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
         let brought = BroughtText::ALL.iter();
         let brought = brought.map(|text| (format!("{text:?}"), text.translations()));
-        let all = main.chain(typed).chain(calls).chain(servers).chain(brought);
+        let rewinds = RewindText::ALL.iter();
+        let rewinds = rewinds.map(|text| (format!("{text:?}"), text.translations()));
+        let all = main
+            .chain(typed)
+            .chain(calls)
+            .chain(servers)
+            .chain(brought)
+            .chain(rewinds);
         for (text, [en, ru, uk]) in all {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
