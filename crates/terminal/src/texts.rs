@@ -40,8 +40,8 @@ use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Tim
 
 pub use calls::CallText;
 pub use commands::CommandText;
-pub use rewind::RewindText;
 pub use mcp::McpText;
+pub use rewind::RewindText;
 pub use table::Text;
 
 /// A text in English, Russian and Ukrainian.
@@ -240,7 +240,10 @@ mod tests {
         let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
         let servers = McpText::ALL.iter();
         let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
-        for (text, [en, ru, uk]) in main.chain(typed).chain(calls).chain(servers) {
+        let rewinds = RewindText::ALL.iter();
+        let rewinds = rewinds.map(|text| (format!("{text:?}"), text.translations()));
+        let all = main.chain(typed).chain(calls).chain(servers).chain(rewinds);
+        for (text, [en, ru, uk]) in all {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
                 "{text:?}"

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode, MessageId,
-    HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, RememberedId,
-    SendMessage, SessionId, UsageTotal,
+    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
+    HitlDecision, MessageId, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId,
+    RememberedId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;

@@ -12,11 +12,11 @@ use codelab_protocol::{
 use super::{Grant, ViewState, Writing};
 use crate::Text;
 use crate::texts::CommandText;
-use crate::ui::{allowed, rewind};
 use crate::ui::block::{Block, CallEnd, End};
 use crate::ui::diff::Before;
 use crate::ui::markdown::Stream;
 use crate::ui::mention::without_files;
+use crate::ui::{allowed, rewind};
 
 /// How the server begins the list of tasks that a plan did not do.
 const NOT_DONE: &str = "Not done:";

@@ -8,8 +8,8 @@ use super::{Leaving, Talk};
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
-use crate::ui::state::CompactRequest;
 use crate::ui::rewind::RewindRequest;
+use crate::ui::state::CompactRequest;
 use crate::ui::{allowed, compact, rewind};
 
 impl Talk {
