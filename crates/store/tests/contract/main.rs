@@ -28,6 +28,7 @@ mod pooler;
 mod postgres;
 mod project_sessions;
 mod reads;
+mod rewinds;
 mod search;
 mod sqlite;
 mod usage;
@@ -132,6 +133,7 @@ contract! {
     project_sessions::histories_are_read_in_pages,
     project_sessions::large_messages_make_small_pages,
     project_sessions::plans_are_saved_as_they_stand,
+    rewinds::what_a_rewind_takes_back_is_hidden_and_comes_back,
     search::sessions_are_found_by_the_words_of_their_titles_and_messages,
     search::a_text_with_very_many_words_is_stored,
     search::a_search_finds_only_what_its_user_may_see,

@@ -19,7 +19,7 @@ const PATHS: [&str; 5] = [
     "dir/deep/d.txt",
     "dir2/e.bin",
 ];
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 15;
 const OPERATIONS: usize = 40;
 
 struct Rng(u64);

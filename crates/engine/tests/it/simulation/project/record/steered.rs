@@ -24,10 +24,10 @@ impl Steered {
                 let before = self.waiting.insert(queued.message_id.clone(), turn);
                 assert_eq!(before, None, "a message steers twice");
             }
-            SessionEventBody::MessageQueued(queued) => {
-                if self.waiting.remove(&queued.message_id).is_some() {
-                    self.queued.insert(queued.message_id.clone());
-                }
+            SessionEventBody::MessageQueued(queued)
+                if self.waiting.remove(&queued.message_id).is_some() =>
+            {
+                self.queued.insert(queued.message_id.clone());
             }
             SessionEventBody::MessageDequeued(back) => {
                 let waited = self.waiting.remove(&back.message_id).is_some();
