@@ -223,6 +223,8 @@ pub fn key_of(id: &str) -> CallKey {
 
 pub async fn run_as(workspace: &Workspace, id: &str, arguments: &ToolArguments) -> Value {
     let call = Call {
+        reader: None,
+        base: None,
         user_id: None,
         arguments,
         is_approved: true,

@@ -32,6 +32,7 @@ async fn bound(
 ) -> RunOutcome {
     let arguments = arguments_of(tool, arguments);
     let call = Call {
+        key: None,
         user_id: None,
         arguments: &arguments,
         is_approved: true,

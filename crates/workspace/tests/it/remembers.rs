@@ -378,6 +378,7 @@ impl Life {
     ) -> RunOutcome {
         let arguments = arguments_of(tool, arguments);
         let call = Call {
+            key: None,
             user_id: None,
             arguments: &arguments,
             is_approved: true,
