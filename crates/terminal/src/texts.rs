@@ -38,7 +38,7 @@ use std::collections::HashMap;
 use codelab_client::ClientError;
 use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Timestamp};
 
-pub use brought::BroughtText;
+pub use brought::FolderText;
 pub use calls::CallText;
 pub use commands::CommandText;
 pub use mcp::McpText;
@@ -240,7 +240,7 @@ mod tests {
         let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
         let servers = McpText::ALL.iter();
         let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
-        let brought = BroughtText::ALL.iter();
+        let brought = FolderText::ALL.iter();
         let brought = brought.map(|text| (format!("{text:?}"), text.translations()));
         let all = main.chain(typed).chain(calls).chain(servers).chain(brought);
         for (text, [en, ru, uk]) in all {

@@ -19,7 +19,7 @@ mod walk;
 mod workspace;
 
 pub use brought::{
-    Brought, BroughtFiles, BroughtSkill, BroughtText, InstructionFolders, SkillFile, SkillHead,
+    BroughtFiles, FoundContents, FoundSkill, FoundText, InstructionFolders, SkillFile, SkillHead,
     read_mcp_file, skill_head,
 };
 pub use error::OpenError;

@@ -174,7 +174,7 @@ impl Space {
         mut report: InstructionsReport,
     ) -> Result<Vec<Digest>, BroughtRefused> {
         check(&report)?;
-        report.notices.iter_mut().for_each(|notice| tidy(notice));
+        report.notices.iter_mut().for_each(tidy);
         for waiting in &mut report.waiting {
             waiting.decided = false;
         }
