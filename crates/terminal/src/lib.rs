@@ -6,4 +6,4 @@
 mod texts;
 pub mod ui;
 
-pub use texts::{BroughtText, CallText, Language, McpText, Text, Translated};
+pub use texts::{CallText, FolderText, Language, McpText, Text, Translated};

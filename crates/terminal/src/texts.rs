@@ -39,7 +39,7 @@ use std::collections::HashMap;
 use codelab_client::ClientError;
 use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Timestamp};
 
-pub use brought::BroughtText;
+pub use brought::FolderText;
 pub use calls::CallText;
 pub use commands::CommandText;
 pub use mcp::McpText;
@@ -242,7 +242,7 @@ mod tests {
         let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
         let servers = McpText::ALL.iter();
         let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
-        let brought = BroughtText::ALL.iter();
+        let brought = FolderText::ALL.iter();
         let brought = brought.map(|text| (format!("{text:?}"), text.translations()));
         let rewinds = RewindText::ALL.iter();
         let rewinds = rewinds.map(|text| (format!("{text:?}"), text.translations()));

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use codelab_protocol::{BroughtKind, Digest, InstructionsReport, Timestamp, TrustContent};
-use codelab_workspace::{BroughtFiles, BroughtSkill, BroughtText, InstructionFolders, OpenError};
+use codelab_workspace::{BroughtFiles, FoundSkill, FoundText, InstructionFolders, OpenError};
 use tokio::sync::{Notify, watch as channel};
 use tokio_util::sync::CancellationToken;
 
@@ -31,11 +31,11 @@ const WALK_SHARE: u32 = 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BroughtState {
     /// Trusted: models are told.
-    pub instructions: Vec<BroughtText>,
+    pub instructions: Vec<FoundText>,
     /// Trusted: models can use them.
-    pub skills: Vec<BroughtSkill>,
+    pub skills: Vec<FoundSkill>,
     /// Trusted: the terminal has them.
-    pub commands: Vec<BroughtText>,
+    pub commands: Vec<FoundText>,
     /// Counts for nothing before a person trusts it.
     pub waiting: Vec<WaitingFile>,
     /// What was passed over, and why.
@@ -130,7 +130,7 @@ impl BroughtReader {
             waiting.push(WaitingFile { file, is_changed });
             false
         };
-        let text = |kind, text: &BroughtText| BroughtFile::of_text(kind, text.clone());
+        let text = |kind, text: &FoundText| BroughtFile::of_text(kind, text.clone());
         if let Some(mcp) = &brought.mcp {
             counts(text(BroughtKind::McpServers, mcp));
         }

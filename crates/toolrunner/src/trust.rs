@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use codelab_protocol::{BroughtKind, Digest, Timestamp, TrustContent};
-use codelab_workspace::{Brought, BroughtSkill, BroughtText, SkillFile};
+use codelab_workspace::{FoundContents, FoundSkill, FoundText, SkillFile};
 use serde::{Deserialize, Serialize};
 
 const STORE: &str = "trust.json";
@@ -49,7 +49,7 @@ pub struct BroughtFile {
 }
 
 impl BroughtFile {
-    pub fn of_text(kind: BroughtKind, text: BroughtText) -> Self {
+    pub fn of_text(kind: BroughtKind, text: FoundText) -> Self {
         Self {
             kind,
             path: text.path,
@@ -59,7 +59,7 @@ impl BroughtFile {
         }
     }
 
-    pub fn of_skill(skill: &BroughtSkill) -> Self {
+    pub fn of_skill(skill: &FoundSkill) -> Self {
         Self {
             kind: BroughtKind::Skill,
             path: skill.folder.clone(),
@@ -70,8 +70,8 @@ impl BroughtFile {
     }
 
     /// Everything that a workspace brings and that counts only after trust.
-    pub fn all(brought: &Brought) -> Vec<Self> {
-        let of = |kind| move |text: &BroughtText| Self::of_text(kind, text.clone());
+    pub fn all(brought: &FoundContents) -> Vec<Self> {
+        let of = |kind| move |text: &FoundText| Self::of_text(kind, text.clone());
         let mut files: Vec<Self> = brought
             .mcp
             .iter()

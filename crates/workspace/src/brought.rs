@@ -22,7 +22,7 @@ use crate::root::Root;
 
 pub use folders::InstructionFolders;
 pub use front_matter::{SkillHead, skill_head};
-pub use skill::{BroughtSkill, SkillFile};
+pub use skill::{FoundSkill, SkillFile};
 
 use self::skill::CachedSkill;
 
@@ -40,7 +40,7 @@ const MAX_ENTRIES: usize = 1000;
 
 /// A file, read once: the digest is of this very content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BroughtText {
+pub struct FoundText {
     /// Within the workspace.
     pub path: String,
     pub content: String,
@@ -49,13 +49,13 @@ pub struct BroughtText {
 
 /// What a workspace brings now, in the order of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Brought {
-    pub mcp: Option<BroughtText>,
+pub struct FoundContents {
+    pub mcp: Option<FoundText>,
     /// At most one of each folder.
-    pub instructions: Vec<BroughtText>,
+    pub instructions: Vec<FoundText>,
     /// At most one of each name.
-    pub skills: Vec<BroughtSkill>,
-    pub commands: Vec<BroughtText>,
+    pub skills: Vec<FoundSkill>,
+    pub commands: Vec<FoundText>,
     /// What was passed over, and why.
     pub notices: Vec<String>,
 }
@@ -82,10 +82,10 @@ impl BroughtFiles {
     }
 
     /// Reads everything; `nested` are the folders beneath the root that have instructions.
-    pub fn read(&self, nested: &InstructionFolders) -> Brought {
-        let mut brought = Brought {
+    pub fn read(&self, nested: &InstructionFolders) -> FoundContents {
+        let mut brought = FoundContents {
             notices: nested.notices.clone(),
-            ..Brought::default()
+            ..FoundContents::default()
         };
         match text_in(&self.root, MCP_FILE, MAX_MCP_BYTES) {
             Ok(mcp) => brought.mcp = mcp,
@@ -102,7 +102,7 @@ impl BroughtFiles {
     fn read_instructions(
         &self,
         nested: &InstructionFolders,
-        brought: &mut Brought,
+        brought: &mut FoundContents,
         room: &mut usize,
     ) {
         let folders = std::iter::once("").chain(nested.folders.iter().map(String::as_str));
@@ -122,7 +122,7 @@ impl BroughtFiles {
     }
 
     /// `CLAUDE.md` counts only where there is no `AGENTS.md`, readable or not.
-    fn instructions_of(&self, folder: &str) -> Result<Option<BroughtText>, String> {
+    fn instructions_of(&self, folder: &str) -> Result<Option<FoundText>, String> {
         for name in INSTRUCTION_NAMES {
             let path = match folder {
                 "" => name.to_owned(),
@@ -135,7 +135,7 @@ impl BroughtFiles {
         Ok(None)
     }
 
-    fn read_skills(&self, brought: &mut Brought, room: &mut usize) {
+    fn read_skills(&self, brought: &mut FoundContents, room: &mut usize) {
         let mut cache = self.skills.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = HashMap::new();
         for base in SKILL_FOLDERS {
@@ -152,7 +152,7 @@ impl BroughtFiles {
                 };
                 let found = skill.skill.clone();
                 kept.insert(folder.clone(), skill);
-                let same = |other: &&BroughtSkill| other.name == found.name;
+                let same = |other: &&FoundSkill| other.name == found.name;
                 if let Some(first) = brought.skills.iter().find(same) {
                     // Programs that install skills link one folder to the other.
                     if first.real != found.real {
@@ -174,7 +174,7 @@ impl BroughtFiles {
         *cache = kept;
     }
 
-    fn read_commands(&self, brought: &mut Brought) {
+    fn read_commands(&self, brought: &mut FoundContents) {
         for name in self.names_in(COMMAND_FOLDER, brought) {
             if !name.ends_with(COMMAND_ENDING) {
                 continue;
@@ -192,7 +192,7 @@ impl BroughtFiles {
     }
 
     /// The names in a folder, in order; none if there is no such folder.
-    fn names_in(&self, folder: &str, brought: &mut Brought) -> Vec<String> {
+    fn names_in(&self, folder: &str, brought: &mut FoundContents) -> Vec<String> {
         if self.root.dir().symlink_metadata(folder).is_err() {
             return Vec::new();
         }
@@ -220,7 +220,7 @@ impl BroughtFiles {
     }
 }
 
-impl Brought {
+impl FoundContents {
     fn pass_over(&mut self, reason: String) {
         if self.notices.len() <= MAX_INSTRUCTION_NOTICES {
             self.notices.push(visible(&reason));
@@ -266,20 +266,20 @@ fn unread(path: &str, error: ToolRefusal) -> String {
 }
 
 /// The workspace's `.mcp.json` alone. The error is a sentence for a person.
-pub fn read_mcp_file(root: &Path) -> Result<Option<BroughtText>, String> {
+pub fn read_mcp_file(root: &Path) -> Result<Option<FoundText>, String> {
     let root = Root::open(root, &[]).map_err(|error| error.to_string())?;
     text_in(&root, MCP_FILE, MAX_MCP_BYTES)
 }
 
 /// A file of text. `None` if there is none.
-fn text_in(root: &Root, path: &str, max_bytes: u64) -> Result<Option<BroughtText>, String> {
+fn text_in(root: &Root, path: &str, max_bytes: u64) -> Result<Option<FoundText>, String> {
     let Some(bytes) = read_in(root, path, max_bytes)? else {
         return Ok(None);
     };
     let digest = Digest::of_bytes(&bytes);
     let content = String::from_utf8(bytes)
         .map_err(|_| format!("{path} is not UTF-8 text; it is not read"))?;
-    Ok(Some(BroughtText {
+    Ok(Some(FoundText {
         path: path.to_owned(),
         content,
         digest,

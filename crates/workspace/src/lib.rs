@@ -23,7 +23,7 @@ mod workspace;
 
 pub use before::BeforeLimits;
 pub use brought::{
-    Brought, BroughtFiles, BroughtSkill, BroughtText, InstructionFolders, SkillFile, SkillHead,
+    BroughtFiles, FoundContents, FoundSkill, FoundText, InstructionFolders, SkillFile, SkillHead,
     read_mcp_file, skill_head,
 };
 pub use error::OpenError;

@@ -9,7 +9,7 @@ use codelab_mcp::McpLauncher;
 use codelab_policy::visible;
 use codelab_protocol::{ApproveMode, BroughtKind, CalledTool, McpCall, McpStatus, ProjectId};
 use codelab_server::SandboxSettings;
-use codelab_terminal::{BroughtText, Language, McpText, Text};
+use codelab_terminal::{FolderText, Language, McpText, Text};
 use codelab_toolrunner::{
     BroughtState, RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent,
     ToolRunnerOptions,
@@ -391,10 +391,10 @@ fn brought_lines(state: &BroughtState, flag: &str, language: Language) -> Vec<St
         .collect();
     let mut lines = Vec::new();
     if !paths.is_empty() {
-        lines.push(language.with(BroughtText::Waits, &[&paths.join(", "), flag]));
+        lines.push(language.with(FolderText::Waits, &[&paths.join(", "), flag]));
     }
     let passed_over =
-        |notice: &String| language.with(BroughtText::PassedOver, &[&in_one_line(notice)]);
+        |notice: &String| language.with(FolderText::PassedOver, &[&in_one_line(notice)]);
     let notices = state.notices.iter().filter(|n| !n.starts_with(".mcp.json"));
     lines.extend(notices.map(passed_over));
     lines

@@ -140,13 +140,13 @@ async fn trusted_instructions_are_told_and_what_waits_is_not() {
     lab.server
         .model
         .reply(Reply::tool_call("use_skill", json!({ "name": "deploy" })));
-    lab.server.model.reply(Reply::text("Done."));
+    lab.server.model.reply(Reply::text("Shipped."));
     lab.session
         .result(call, "laptop", json!({ "success": true, "size": 1 }))
         .await
         .expect(200);
     lab.session
-        .wait_for("message_created", |event| event["content"] == "Done.")
+        .wait_for("message_created", |event| event["content"] == "Shipped.")
         .await;
     let told = lab.last_request();
     assert!(told.contains("Press the button") && told.contains(".agents/skills/deploy"));
@@ -172,7 +172,7 @@ async fn trusted_instructions_are_told_and_what_waits_is_not() {
     lab.report("laptop", json!({})).await.expect(200);
     let told = lab.told("again").await;
     assert!(
-        !told.contains("Use tabs") && !told.contains("use_skill"),
+        !told.contains("Use tabs") && !told.contains("Skills of the workspace"),
         "{told}"
     );
 }
@@ -255,14 +255,14 @@ async fn two_folders_never_mix() {
     let answer = lab.session.call("coder", "read").await.expect(200);
     let call = answer["pending"]["call_id"].as_str().unwrap();
     lab.session.claim(call, "desktop").await.expect(200);
-    lab.server.model.reply(Reply::text("Done."));
+    lab.server.model.reply(Reply::text("It is read."));
     let result = json!({ "success": true, "content": "x", "size": 1 });
     lab.session
         .result(call, "desktop", result)
         .await
         .expect(200);
     lab.session
-        .wait_for("message_created", |event| event["content"] == "Done.")
+        .wait_for("message_created", |event| event["content"] == "It is read.")
         .await;
     let told = lab.last_request();
     assert!(

@@ -1,7 +1,7 @@
 //! The texts of what a folder brings: instructions, skills and commands, and what waits for trust.
 
 texts! {
-    BroughtText;
+    FolderText;
     Waits:
         "waiting for your trust, so it counts for nothing: {0}; look at it with `codelab trust{1}`",
         "ждёт вашего доверия и пока ни на что не влияет: {0}; посмотрите командой `codelab trust{1}`",

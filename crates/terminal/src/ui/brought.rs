@@ -6,7 +6,7 @@ use codelab_protocol::{BroughtKind, Digest};
 use codelab_toolrunner::{BroughtState, WaitingFile};
 
 use crate::Language;
-use crate::texts::BroughtText;
+use crate::texts::FolderText;
 
 /// Digits of a digest in a list. `/trust` shows all.
 const SHORT_DIGEST: usize = 12;
@@ -33,10 +33,10 @@ file with write_file, then say in two sentences what you changed and why.";
 
 pub fn kind(kind: BroughtKind, language: Language) -> &'static str {
     language.text(match kind {
-        BroughtKind::McpServers => BroughtText::KindMcpServers,
-        BroughtKind::Instructions => BroughtText::KindInstructions,
-        BroughtKind::Skill => BroughtText::KindSkill,
-        BroughtKind::Command => BroughtText::KindCommand,
+        BroughtKind::McpServers => FolderText::KindMcpServers,
+        BroughtKind::Instructions => FolderText::KindInstructions,
+        BroughtKind::Skill => FolderText::KindSkill,
+        BroughtKind::Command => FolderText::KindCommand,
     })
 }
 
@@ -46,7 +46,7 @@ pub fn named(paths: &[String], language: Language) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     match paths.len().checked_sub(MAX_NAMED) {
         None | Some(0) => shown,
-        Some(more) => language.with(BroughtText::AndMore, &[&shown, &more.to_string()]),
+        Some(more) => language.with(FolderText::AndMore, &[&shown, &more.to_string()]),
     }
 }
 
@@ -54,8 +54,8 @@ pub fn named(paths: &[String], language: Language) -> String {
 pub fn shown(waiting: &WaitingFile, language: Language) -> Vec<String> {
     let file = &waiting.file;
     let state = match waiting.is_changed {
-        true => BroughtText::IsChanged,
-        false => BroughtText::IsNew,
+        true => FolderText::IsChanged,
+        false => FolderText::IsNew,
     };
     let mut rows = vec![
         format!(
@@ -78,9 +78,9 @@ pub fn shown(waiting: &WaitingFile, language: Language) -> Vec<String> {
             .join(", ");
         if parts.len() > MAX_PARTS {
             let more = (parts.len() - MAX_PARTS).to_string();
-            named = language.with(BroughtText::AndMore, &[&named, &more]);
+            named = language.with(FolderText::AndMore, &[&named, &more]);
         }
-        rows.push(language.with(BroughtText::SkillParts, &[&named]));
+        rows.push(language.with(FolderText::SkillParts, &[&named]));
     }
     rows
 }
@@ -88,7 +88,7 @@ pub fn shown(waiting: &WaitingFile, language: Language) -> Vec<String> {
 /// What `/instructions` lists.
 pub fn listed(state: &BroughtState, language: Language) -> Vec<String> {
     let mut rows = Vec::new();
-    let section = |rows: &mut Vec<String>, head: BroughtText, lines: Vec<String>| {
+    let section = |rows: &mut Vec<String>, head: FolderText, lines: Vec<String>| {
         if !lines.is_empty() {
             rows.push(language.text(head).to_owned());
             rows.extend(lines.into_iter().map(|line| format!("  {line}")));
@@ -96,24 +96,24 @@ pub fn listed(state: &BroughtState, language: Language) -> Vec<String> {
     };
     let told = state.instructions.iter().map(|file| {
         let when = match file.path.rsplit_once('/') {
-            None => language.text(BroughtText::ToldAlways).to_owned(),
-            Some((folder, _)) => language.with(BroughtText::ToldBeneath, &[&visible(folder)]),
+            None => language.text(FolderText::ToldAlways).to_owned(),
+            Some((folder, _)) => language.with(FolderText::ToldBeneath, &[&visible(folder)]),
         };
         let about = about(file.content.len(), &file.digest, language);
         format!("{}  {about}  {when}", visible(&file.path))
     });
-    section(&mut rows, BroughtText::Told, told.collect());
+    section(&mut rows, FolderText::Told, told.collect());
     let skills = state.skills.iter().map(|skill| {
         let about = about(skill.text.content.len(), &skill.digest, language);
         let description = visible(&skill.description).replace('\n', " ");
         format!("{}  {about}  {description}", skill.name)
     });
-    section(&mut rows, BroughtText::SkillsTold, skills.collect());
+    section(&mut rows, FolderText::SkillsTold, skills.collect());
     let commands = state.commands.iter().map(|file| {
         let about = about(file.content.len(), &file.digest, language);
         format!("{}  {about}", visible(&file.path))
     });
-    section(&mut rows, BroughtText::CommandsHere, commands.collect());
+    section(&mut rows, FolderText::CommandsHere, commands.collect());
     let waiting = state.waiting.iter().map(|waiting| {
         let file = &waiting.file;
         let about = about(file.content.len(), &file.digest, language);
@@ -123,13 +123,13 @@ pub fn listed(state: &BroughtState, language: Language) -> Vec<String> {
             kind(file.kind, language)
         )
     });
-    section(&mut rows, BroughtText::WaitingHere, waiting.collect());
+    section(&mut rows, FolderText::WaitingHere, waiting.collect());
     let passed_over = state.notices.iter();
     rows.extend(
-        passed_over.map(|notice| language.with(BroughtText::PassedOver, &[&visible(notice)])),
+        passed_over.map(|notice| language.with(FolderText::PassedOver, &[&visible(notice)])),
     );
     if rows.is_empty() {
-        rows.push(language.text(BroughtText::NothingTold).to_owned());
+        rows.push(language.text(FolderText::NothingTold).to_owned());
     }
     rows
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::texts::{BroughtText, CommandText};
+use crate::texts::{CommandText, FolderText};
 
 use super::custom;
 
@@ -82,10 +82,10 @@ pub const HELP: [(&str, CommandText); 25] = [
 ];
 
 /// The same for what the folder brings.
-pub const BROUGHT_HELP: [(&str, BroughtText); 3] = [
-    ("/trust", BroughtText::HelpTrust),
-    ("/instructions", BroughtText::HelpInstructions),
-    ("/init", BroughtText::HelpInit),
+pub const BROUGHT_HELP: [(&str, FolderText); 3] = [
+    ("/trust", FolderText::HelpTrust),
+    ("/instructions", FolderText::HelpInstructions),
+    ("/init", FolderText::HelpInit),
 ];
 
 /// The names of the commands, for completion.

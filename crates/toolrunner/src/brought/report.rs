@@ -2,11 +2,11 @@
 
 use codelab_client::ClientError;
 use codelab_protocol::{
-    BroughtKind, BroughtPart, BroughtSkill as ReportedSkill, BroughtText as ReportedText, Digest,
-    InstructionsReport, MAX_INSTRUCTION_BYTES, MAX_INSTRUCTIONS_REPORT_BYTES, MAX_SKILL_BYTES,
-    MAX_WAITING_CONTENTS, SendTexts, WaitingContent,
+    BroughtKind, BroughtPart, BroughtSkill, BroughtText, Digest, InstructionsReport,
+    MAX_INSTRUCTION_BYTES, MAX_INSTRUCTIONS_REPORT_BYTES, MAX_SKILL_BYTES, MAX_WAITING_CONTENTS,
+    SendTexts, WaitingContent,
 };
-use codelab_workspace::BroughtText;
+use codelab_workspace::FoundText;
 
 use super::{BroughtState, WaitingFile};
 use crate::{RunnerState, lock};
@@ -18,12 +18,12 @@ const MAX_SENT_BYTES: usize = 1024 * 1024;
 
 impl BroughtState {
     pub(super) fn report(&self) -> InstructionsReport {
-        let text = |text: &BroughtText| ReportedText {
+        let text = |text: &FoundText| BroughtText {
             path: text.path.clone(),
             digest: text.digest.clone(),
             bytes: text.content.len() as u64,
         };
-        let skills = self.skills.iter().map(|skill| ReportedSkill {
+        let skills = self.skills.iter().map(|skill| BroughtSkill {
             name: skill.name.clone(),
             description: skill.description.clone(),
             folder: skill.folder.clone(),

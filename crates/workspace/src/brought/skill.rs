@@ -12,7 +12,7 @@ use codelab_protocol::{Digest, MAX_NAMED_PARTS, MAX_SKILL_BYTES};
 use serde_json::json;
 
 use super::front_matter::skill_head;
-use super::{BroughtText, is_usable, odd_name, unread};
+use super::{FoundText, is_usable, odd_name, unread};
 use crate::error::PathAction;
 use crate::root::{Root, open_file};
 
@@ -24,13 +24,13 @@ const MAX_DEPTH: usize = 8;
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BroughtSkill {
+pub struct FoundSkill {
     pub name: String,
     pub description: String,
     /// Within the workspace.
     pub folder: String,
     /// Its `SKILL.md`.
-    pub text: BroughtText,
+    pub text: FoundText,
     /// Over the names, contents and executable bits of all files.
     pub digest: Digest,
     pub files: Vec<SkillFile>,
@@ -49,7 +49,7 @@ pub struct SkillFile {
 
 /// A skill, and what its files looked like when it was read.
 pub(super) struct CachedSkill {
-    pub skill: BroughtSkill,
+    pub skill: FoundSkill,
     stamps: Vec<Stamp>,
 }
 
@@ -103,7 +103,7 @@ fn read_files(
     name: &str,
     real: PathBuf,
     opened: Vec<Opened>,
-) -> Result<BroughtSkill, String> {
+) -> Result<FoundSkill, String> {
     let (mut files, mut covered, mut text) = (Vec::new(), Vec::new(), None);
     let mut room = MAX_FOLDER_BYTES;
     for Opened { file, stamp } in opened {
@@ -130,7 +130,7 @@ fn read_files(
             }
             let content = String::from_utf8(content)
                 .map_err(|_| format!("{folder}/{SKILL_FILE} is not UTF-8 text; it is not read"))?;
-            text = Some(BroughtText {
+            text = Some(FoundText {
                 path: format!("{folder}/{SKILL_FILE}"),
                 content,
                 digest,
@@ -140,7 +140,7 @@ fn read_files(
     let text = text.ok_or_else(|| format!("{folder} has no {SKILL_FILE}; it is not used"))?;
     let head = skill_head(name, &text.content)
         .map_err(|why| format!("{folder}/{SKILL_FILE} is not used: {why}"))?;
-    Ok(BroughtSkill {
+    Ok(FoundSkill {
         name: head.name,
         description: head.description,
         folder: folder.to_owned(),

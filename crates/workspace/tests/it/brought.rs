@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use codelab_protocol::Digest;
-use codelab_workspace::{Brought, BroughtFiles, skill_head};
+use codelab_workspace::{BroughtFiles, FoundContents, skill_head};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -58,26 +58,26 @@ impl Tree {
         BroughtFiles::open(&self.root, &[]).unwrap()
     }
 
-    fn read(&self) -> Brought {
+    fn read(&self) -> FoundContents {
         let files = self.files();
         let folders = files.instruction_folders(&CancellationToken::new());
         files.read(&folders)
     }
 }
 
-fn paths(brought: &Brought) -> Vec<&str> {
+fn paths(brought: &FoundContents) -> Vec<&str> {
     let files = brought.instructions.iter();
     files.map(|file| file.path.as_str()).collect()
 }
 
-fn notices(brought: &Brought) -> String {
+fn notices(brought: &FoundContents) -> String {
     brought.notices.join("\n")
 }
 
 #[test]
 fn instructions_are_found_by_the_rules_of_the_file_tools() {
     let tree = Tree::new();
-    assert_eq!(tree.read(), Brought::default());
+    assert_eq!(tree.read(), FoundContents::default());
     tree.write("AGENTS.md", "root");
     tree.write("CLAUDE.md", "not this one");
     tree.write("web/CLAUDE.md", "web");

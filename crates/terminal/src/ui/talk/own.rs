@@ -5,7 +5,7 @@ use codelab_protocol::{Delivery, NewAttachment, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use crate::Text;
-use crate::texts::{BroughtText, CommandText};
+use crate::texts::{CommandText, FolderText};
 
 use super::Talk;
 use crate::ui::block::Block;
@@ -168,7 +168,7 @@ impl Talk {
         let names = self.folder_commands();
         if !names.is_empty() {
             let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
-            let what = language.text(BroughtText::HelpFolderCommands);
+            let what = language.text(FolderText::HelpFolderCommands);
             rows.push(row(&names.join(" "), what));
         }
         rows

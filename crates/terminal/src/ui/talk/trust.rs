@@ -2,7 +2,7 @@
 
 use codelab_protocol::TrustContent;
 
-use crate::texts::BroughtText;
+use crate::texts::FolderText;
 
 use super::Talk;
 use crate::ui::block::Block;
@@ -34,9 +34,9 @@ impl Talk {
         match next {
             Some(waiting) => {
                 self.print(&Block::Listing(brought::shown(waiting, language)));
-                self.say(BroughtText::AskTrust, &[&waiting.file.path]);
+                self.say(FolderText::AskTrust, &[&waiting.file.path]);
             }
-            None if self.trusting.passed.is_empty() => self.say(BroughtText::NothingWaits, &[]),
+            None if self.trusting.passed.is_empty() => self.say(FolderText::NothingWaits, &[]),
             None => {}
         }
     }
@@ -53,12 +53,12 @@ impl Talk {
         self.trusting.passed.push(asked.clone());
         if is_trusted {
             match self.brought.trust(asked).await {
-                Ok(true) => self.say(BroughtText::Trusted, &[&path]),
-                Ok(false) => self.say(BroughtText::ChangedMeanwhile, &[&path]),
-                Err(error) => self.say(BroughtText::NotStored, &[&error.to_string()]),
+                Ok(true) => self.say(FolderText::Trusted, &[&path]),
+                Ok(false) => self.say(FolderText::ChangedMeanwhile, &[&path]),
+                Err(error) => self.say(FolderText::NotStored, &[&error.to_string()]),
             }
         } else {
-            self.say(BroughtText::NotNow, &[&path]);
+            self.say(FolderText::NotNow, &[&path]);
         }
         self.ask_trust();
         true
@@ -76,7 +76,7 @@ impl Talk {
         let existing = INSTRUCTION_FILES.iter().copied().find(|name| has(name));
         let is_wanted = argument.as_deref() == Some("improve");
         let (written, text) = match (existing, is_wanted) {
-            (Some(name), false) => return self.say(BroughtText::InitExists, &[name]),
+            (Some(name), false) => return self.say(FolderText::InitExists, &[name]),
             (Some(_), true) => ("/init improve", brought::IMPROVE),
             (None, _) => ("/init", brought::INIT),
         };
@@ -105,13 +105,10 @@ impl Talk {
     pub(super) fn brought_changed(&mut self, waiting: &[String], counted: &[String]) {
         let language = self.language();
         if !waiting.is_empty() {
-            self.say(
-                BroughtText::WaitsHere,
-                &[&brought::named(waiting, language)],
-            );
+            self.say(FolderText::WaitsHere, &[&brought::named(waiting, language)]);
         }
         if !counted.is_empty() {
-            self.say(BroughtText::Counts, &[&brought::named(counted, language)]);
+            self.say(FolderText::Counts, &[&brought::named(counted, language)]);
         }
     }
 }
