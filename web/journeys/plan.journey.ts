@@ -49,7 +49,7 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await node("extra").click();
   await page.locator("button", { hasText: "Remove task" }).click();
   await node("tell").click();
-  await page.locator(".task-editor textarea").fill("Tell the whole story");
+  await page.locator(".task-editor textarea").first().fill("Tell the whole story");
   await page.locator("button", { hasText: "Approve with changes" }).click();
 
   await page.locator(".node[data-task=look][data-status=completed]").waitFor();

@@ -585,3 +585,16 @@ fn no_line_is_read_for_what_was_not_printed_like_this() {
     state.asks.insert(0, approval("tool"));
     assert!(!prompt.is_shown(&state), "something else is first");
 }
+
+#[test]
+fn alt_s_says_it_to_the_agents_at_work() {
+    let (mut prompt, state) = (Prompt::default(), ViewState::new(Language::default()));
+    let now = Instant::now();
+    assert_eq!(prompt.press(Key::Steer, &state, now), Action::Nothing);
+    for letter in "tabs".chars() {
+        prompt.press(Key::Char(letter), &state, now);
+    }
+    let steered = prompt.press(Key::Steer, &state, now);
+    assert_eq!(steered, Action::Steer("tabs".to_owned()));
+    assert!(prompt.editor.is_empty());
+}
