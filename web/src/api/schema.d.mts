@@ -1649,6 +1649,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/rewind": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take back what was done since a message, or give it back
+         * @description With `to_message_id` and `scope`, everything from that message on is taken back: files by the
+         *     session's client, for which this request is the approval, and messages out of what models, memory
+         *     and search see. With `undo`, a rewind is taken back itself. The event `rewound` says the same as
+         *     the answer.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["RewindSession"];
+                };
+            };
+            responses: {
+                /** @description How it ended. `error` says why files were not taken back */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Rewound"];
+                    };
+                };
+                /** @description The client is not done after 60 seconds; the event `rewound` tells of the end */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RewindAccepted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/chat/{session_id}/tool_calls/{call_id}/claim": {
         parameters: {
             query?: never;
@@ -4249,7 +4307,7 @@ export interface components {
          *     has started.
          * @enum {string}
          */
-        ErrorCode: "TOOL_VALIDATION_ERROR" | "FILE_RESTRICTION_ERROR" | "INVALID_MESSAGE_TYPE" | "MISSING_REQUIRED_FIELD" | "SESSION_NOT_FOUND" | "SESSION_CREATION_FAILED" | "AGENT_NOT_FOUND" | "AGENT_SWITCH_FAILED" | "CLASSIFICATION_FAILED" | "LLM_TIMEOUT" | "LLM_ERROR" | "LLM_PROXY_UNAVAILABLE" | "PENDING_APPROVAL_NOT_FOUND" | "HITL_TIMEOUT" | "INVALID_DECISION" | "DB_CONNECTION_ERROR" | "DB_WRITE_ERROR" | "DB_READ_ERROR" | "TOOL_CALL_NOT_FOUND" | "TOOL_CALL_CLAIMED" | "MULTIPLE_TOOL_CALLS" | "INVALID_TOOL_ARGUMENTS" | "AGENT_UNAVAILABLE" | "QUEUE_FULL" | "TASK_TIMEOUT" | "INVALID_PLAN" | "PLAN_NOT_FOUND" | "PROJECT_NOT_FOUND" | "STEP_LIMIT" | "CANCELLED" | "OWNER_UNREACHABLE" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "CONFLICT" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED";
+        ErrorCode: "TOOL_VALIDATION_ERROR" | "FILE_RESTRICTION_ERROR" | "INVALID_MESSAGE_TYPE" | "MISSING_REQUIRED_FIELD" | "SESSION_NOT_FOUND" | "SESSION_CREATION_FAILED" | "AGENT_NOT_FOUND" | "AGENT_SWITCH_FAILED" | "CLASSIFICATION_FAILED" | "LLM_TIMEOUT" | "LLM_ERROR" | "LLM_PROXY_UNAVAILABLE" | "PENDING_APPROVAL_NOT_FOUND" | "HITL_TIMEOUT" | "INVALID_DECISION" | "DB_CONNECTION_ERROR" | "DB_WRITE_ERROR" | "DB_READ_ERROR" | "TOOL_CALL_NOT_FOUND" | "TOOL_CALL_CLAIMED" | "MULTIPLE_TOOL_CALLS" | "INVALID_TOOL_ARGUMENTS" | "AGENT_UNAVAILABLE" | "QUEUE_FULL" | "TASK_TIMEOUT" | "INVALID_PLAN" | "PLAN_NOT_FOUND" | "PROJECT_NOT_FOUND" | "STEP_LIMIT" | "CANCELLED" | "OWNER_UNREACHABLE" | "REWIND_CONFLICT" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "CONFLICT" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED";
         ErrorData: {
             message: string;
             error_code: components["schemas"]["ErrorCode"];
@@ -4380,6 +4438,10 @@ export interface components {
             /** @description The digest that was shown; a wrong one is refused. */
             digest?: string | null;
         };
+        LeftFile: {
+            path: string;
+            reason: string;
+        };
         LoggedIn: {
             user_id: components["schemas"]["UserId"];
             expires_at: components["schemas"]["Timestamp"];
@@ -4509,6 +4571,7 @@ export interface components {
             steered?: boolean;
             /** @description The files that the user sent with it, or the image that a tool read. */
             attachments?: components["schemas"]["Attachment"][];
+            rewound?: components["schemas"]["RewindId"] | null;
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -4633,6 +4696,13 @@ export interface components {
              * @description The content in base64.
              */
             data: string;
+        };
+        NotCovered: {
+            /** @description The tool that did it. */
+            tool: string;
+            /** @description The command, or the path. */
+            what: string;
+            reason?: string | null;
         };
         OfferedModel: {
             /** @description The name to set for an agent. It begins with the provider, except for the default one. */
@@ -4962,6 +5032,47 @@ export interface components {
         RetryTurn: {
             message_id?: components["schemas"]["MessageId"] | null;
         };
+        /** @description A rewind that is still under way: the event `rewound` tells of its end. */
+        RewindAccepted: {
+            rewind_id: components["schemas"]["RewindId"];
+        };
+        /** @description One rewind; unique within its session. */
+        RewindId: string;
+        /**
+         * @description What a rewind takes back.
+         * @enum {string}
+         */
+        RewindScope: "files" | "conversation" | "both";
+        /** @description The body of `POST /my/chat/{session_id}/rewind`: either `to_message_id` with `scope`, or `undo`. */
+        RewindSession: {
+            to_message_id?: components["schemas"]["MessageId"] | null;
+            scope?: components["schemas"]["RewindScope"] | null;
+            undo?: components["schemas"]["RewindId"] | null;
+        };
+        /** @description How a rewind, or its undoing, ended. The event `rewound` and the answer of the request. */
+        Rewound: {
+            rewind_id: components["schemas"]["RewindId"];
+            scope: components["schemas"]["RewindScope"];
+            to_message_id: components["schemas"]["MessageId"];
+            /** @description Files and folders that are again as they were. */
+            restored: string[];
+            /** @description Files that somebody else changed. They were not touched, or not taken back as far as wanted. */
+            left: components["schemas"]["LeftFile"][];
+            /**
+             * @description What no rewind takes back: what commands and MCP tools did, and writes of which nothing was
+             *     kept.
+             */
+            not_covered: components["schemas"]["NotCovered"][];
+            /**
+             * Format: int64
+             * @description Messages that were taken back, or that are there again.
+             */
+            messages?: number;
+            /** @description The rewind itself was taken back. */
+            undone?: boolean;
+            /** @description Why the files were not taken back. The conversation stays as well then. */
+            error?: string | null;
+        };
         /** @enum {string} */
         Role: "system" | "user" | "assistant" | "tool";
         /**
@@ -5151,6 +5262,11 @@ export interface components {
             data: components["schemas"]["RememberedRevoked"];
             /** @enum {string} */
             type: "remembered_revoked";
+        } | {
+            /** @description A person took back files, messages or both, or gave them back. */
+            data: components["schemas"]["Rewound"];
+            /** @enum {string} */
+            type: "rewound";
         } | {
             data: components["schemas"]["ModelFallback"];
             /** @enum {string} */

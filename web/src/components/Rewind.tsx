@@ -17,14 +17,21 @@ interface RewindProps {
 }
 
 /** On each message of the person. */
-export function RewindButton(props: RewindProps) {
+export function RewindButton({ sessionId, messageId, onTakenBack }: RewindProps) {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
       <button type="button" class="quiet rewind" title={t("rewind.hint")} onClick={() => setOpen(true)}>
         {t("rewind.open")}
       </button>
-      {isOpen && <RewindDialog {...props} onClose={() => setOpen(false)} />}
+      {isOpen && (
+        <RewindDialog
+          sessionId={sessionId}
+          messageId={messageId}
+          onTakenBack={onTakenBack}
+          onClose={() => setOpen(false)}
+        />
+      )}
     </>
   );
 }
@@ -96,7 +103,9 @@ export function RewoundCard({ rewound, sessionId }: { rewound: Rewound; sessionI
       <Paths title={t("rewind.left")} rows={rewound.left.map((left) => `${left.path}: ${left.reason}`)} />
       <Paths
         title={t("rewind.notCovered")}
-        rows={rewound.not_covered.map((other) => (other.reason == null ? other.what : `${other.what}: ${other.reason}`))}
+        rows={rewound.not_covered.map((other) =>
+          other.reason == null ? other.what : `${other.what}: ${other.reason}`,
+        )}
       />
     </article>
   );

@@ -121,7 +121,8 @@ export const en = {
   "rewind.scope.both": "Files and conversation",
   "rewind.scope.files": "Files only",
   "rewind.scope.conversation": "Conversation only",
-  "rewind.notCoveredHint": "What commands and MCP tools did is not taken back. Files that were changed since by others are left.",
+  "rewind.notCoveredHint":
+    "What commands and MCP tools did is not taken back. Files that were changed since by others are left.",
   "rewind.do": "Rewind",
   "rewind.failed": "The files were not taken back: {why}",
   "rewind.done": "Rewound: {files} files, {messages} messages",

@@ -130,7 +130,8 @@ export const ru: Record<Key, Text> = {
   "rewind.scope.both": "Файлы и разговор",
   "rewind.scope.files": "Только файлы",
   "rewind.scope.conversation": "Только разговор",
-  "rewind.notCoveredHint": "То, что сделали команды и инструменты MCP, не отменяется. Файлы, изменённые другими, остаются.",
+  "rewind.notCoveredHint":
+    "То, что сделали команды и инструменты MCP, не отменяется. Файлы, изменённые другими, остаются.",
   "rewind.do": "Откатить",
   "rewind.failed": "Файлы не восстановлены: {why}",
   "rewind.done": "Откат: файлов {files}, сообщений {messages}",

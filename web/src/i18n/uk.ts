@@ -130,7 +130,8 @@ export const uk: Record<Key, Text> = {
   "rewind.scope.both": "Файли й розмова",
   "rewind.scope.files": "Лише файли",
   "rewind.scope.conversation": "Лише розмова",
-  "rewind.notCoveredHint": "Те, що зробили команди й інструменти MCP, не скасовується. Файли, змінені іншими, лишаються.",
+  "rewind.notCoveredHint":
+    "Те, що зробили команди й інструменти MCP, не скасовується. Файли, змінені іншими, лишаються.",
   "rewind.do": "Відкотити",
   "rewind.failed": "Файли не відновлено: {why}",
   "rewind.done": "Відкат: файлів {files}, повідомлень {messages}",
