@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Language;
+use crate::ui::diff::Before;
 use crate::ui::state::{CompactRequest, LocalAsk};
 
 fn call(id: &str) -> CallId {
