@@ -1,14 +1,15 @@
 //! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says
 //! whose each is.
 
+mod previews;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codelab_engine::{Budget, CallVersion, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase};
 use codelab_protocol::{
-    AgentName, ApproveMode, CallId, CallerContext, ClientId, Digest, ErrorCode, FileBase,
-    FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId,
-    WaitingInSession,
+    AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode, FileBase, MessageId, PlanId,
+    RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -147,39 +148,6 @@ impl Runtime {
         Ok(LEASE_SECONDS)
     }
 
-    /// A client tells what a write that waits for a person would do to the file as it is now.
-    pub async fn preview_write(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        client_id: ClientId,
-        preview: FilePreview,
-    ) -> Result<(), RuntimeError> {
-        let shown = Command::Preview {
-            call_id,
-            client_id: client_id.clone(),
-            preview,
-        };
-        self.by_client(session, &client_id, shown).await.map(drop)
-    }
-
-    /// The client that claimed a write found that a person must see it again; it let go of the call.
-    pub async fn ask_again(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        client_id: ClientId,
-        (reason, preview): (String, FilePreview),
-    ) -> Result<(), RuntimeError> {
-        let again = Command::AskAgain {
-            call_id,
-            client_id: client_id.clone(),
-            reason,
-            preview,
-        };
-        self.by_client(session, &client_id, again).await.map(drop)
-    }
-
     /// Attaches the client before its input, so that nobody takes the session from a client that
     /// has just claimed a call. A client whose input is refused is not attached.
     pub(crate) async fn by_client(
@@ -273,16 +241,6 @@ impl Runtime {
         self.submit(&name(session.id()), retry).await
     }
 
-    /// Gives an approval its full time again.
-    pub async fn renew_approval(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-    ) -> Result<(), RuntimeError> {
-        self.tell_project_session(session.id(), Command::Renew { call_id })
-            .await
-    }
-
     /// Ends the current turn. The flag says whether there was one.
     pub async fn cancel_project_session(
         &self,
@@ -318,16 +276,6 @@ impl Runtime {
         model: Option<String>,
     ) -> Result<(), RuntimeError> {
         self.tell_project_session(session.id(), Command::ChooseModel { model })
-            .await
-    }
-
-    /// What passes without a question in this session.
-    pub async fn choose_approve(
-        &self,
-        session: &OwnedSession,
-        mode: ApproveMode,
-    ) -> Result<(), RuntimeError> {
-        self.tell_project_session(session.id(), Command::ChooseApprove { mode })
             .await
     }
 

@@ -26,6 +26,8 @@ mod memories;
 mod ownership;
 mod pooler;
 mod postgres;
+mod previews;
+mod previews;
 mod project_sessions;
 mod reads;
 mod rewinds;
@@ -90,7 +92,7 @@ contract! {
     commits::callers_that_leave_lose_nothing,
     commits::a_closed_store_refuses_and_keeps_what_it_accepted,
     commits::one_decision_wins,
-    commits::an_approval_shows_what_it_replaces_and_can_be_asked_again,
+    previews::an_approval_shows_what_it_replaces_and_can_be_asked_again,
     commits::repeats_are_recognised,
     reads::ranges_of_messages,
     reads::events_by_position,

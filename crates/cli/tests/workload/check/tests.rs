@@ -94,6 +94,7 @@ fn shown_call(plan: &Plan, id: &str, requires_approval: bool) -> ChunkBody {
         reason: None,
         parts: Vec::new(),
         expires_at: None,
+        base: None,
         agent: agent("coder"),
         user_id: None,
     })

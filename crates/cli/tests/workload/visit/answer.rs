@@ -118,7 +118,10 @@ impl Visit {
             hitl_decision: Some(HitlDecision {
                 base: None,
                 decision: Some(codelab_protocol::MaybeKnown::of(decision)),
-                remember: matches!(choice, Choice::Approve { remember: true }).then_some(true),
+                remember: matches!(choice, Choice::Approve { remember: true
+                    base: None,
+                })
+                .then_some(true),
                 modified_args: match choice {
                     Choice::Edit(arguments) => Some(Value::Object(arguments.clone())),
                     _ => None,

@@ -366,45 +366,6 @@ impl Record {
         }
     }
 
-    fn dispatched(
-        &mut self,
-        call_id: &CallId,
-        arguments: &Map<String, Value>,
-        base: Option<&FileBase>,
-    ) {
-        if let Some(asked) = self.approvals.get(call_id) {
-            let expected = match asked.status {
-                Some(ApprovalOutcome::Approved) => Some(&asked.approval.arguments),
-                Some(ApprovalOutcome::Edited) => asked.modified.as_ref(),
-                _ => panic!("{call_id} runs without a yes"),
-            };
-            assert_eq!(
-                expected,
-                Some(arguments),
-                "what runs is not what was approved"
-            );
-            let is_moved = asked.approval.arguments.get("path") != arguments.get("path");
-            let is_write = asked.approval.tool == "write_file";
-            let shown = asked.agreed.as_ref().or(asked.shows.as_ref());
-            let agreed = shown.filter(|_| is_write && !is_moved);
-            assert_eq!(base, agreed, "it may replace what nobody was shown");
-            let is_stale =
-                asked.agreed.is_some() && asked.shows.is_some() && asked.agreed != asked.shows;
-            assert!(!is_stale, "something else was shown last");
-        } else {
-            assert_eq!(base, None, "nobody agreed to that");
-        }
-        let call = self
-            .calls
-            .get_mut(call_id)
-            .expect("dispatched a call that was never opened");
-        assert_eq!(
-            call.dispatched.replace(arguments.clone()),
-            None,
-            "{call_id} runs twice"
-        );
-    }
-
     fn message(&mut self, record: &MessageRecord, stage: &Stage) {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.said.message(&record.message, stage);

@@ -1,7 +1,8 @@
 //! What the simulated world may ask a record for.
 
 use codelab_engine::{Approval, ApprovalKind, ApprovalOutcome, KnownCall, ModelCallId};
-use codelab_protocol::{CallId, Plan};
+use codelab_protocol::{CallId, FileBase, Plan};
+use serde_json::{Map, Value};
 
 use super::{Asked, Record};
 
@@ -64,5 +65,45 @@ impl Record {
         self.approvals
             .get(call_id)
             .is_some_and(|asked| asked.status.is_some())
+    }
+
+    /// What runs is what was agreed, and replaces what was shown.
+    pub(super) fn dispatched(
+        &mut self,
+        call_id: &CallId,
+        arguments: &Map<String, Value>,
+        base: Option<&FileBase>,
+    ) {
+        if let Some(asked) = self.approvals.get(call_id) {
+            let expected = match asked.status {
+                Some(ApprovalOutcome::Approved) => Some(&asked.approval.arguments),
+                Some(ApprovalOutcome::Edited) => asked.modified.as_ref(),
+                _ => panic!("{call_id} runs without a yes"),
+            };
+            assert_eq!(
+                expected,
+                Some(arguments),
+                "what runs is not what was approved"
+            );
+            let is_moved = asked.approval.arguments.get("path") != arguments.get("path");
+            let is_write = asked.approval.tool == "write_file";
+            let shown = asked.agreed.as_ref().or(asked.shows.as_ref());
+            let agreed = shown.filter(|_| is_write && !is_moved);
+            assert_eq!(base, agreed, "it may replace what nobody was shown");
+            let is_stale =
+                asked.agreed.is_some() && asked.shows.is_some() && asked.agreed != asked.shows;
+            assert!(!is_stale, "something else was shown last");
+        } else {
+            assert_eq!(base, None, "nobody agreed to that");
+        }
+        let call = self
+            .calls
+            .get_mut(call_id)
+            .expect("dispatched a call that was never opened");
+        assert_eq!(
+            call.dispatched.replace(arguments.clone()),
+            None,
+            "{call_id} runs twice"
+        );
     }
 }
