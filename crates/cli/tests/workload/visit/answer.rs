@@ -118,16 +118,14 @@ impl Visit {
             hitl_decision: Some(HitlDecision {
                 base: None,
                 decision: Some(codelab_protocol::MaybeKnown::of(decision)),
-                remember: matches!(choice, Choice::Approve { remember: true
-                    base: None,
-                })
-                .then_some(true),
+                remember: matches!(choice, Choice::Approve { remember: true }).then_some(true),
                 modified_args: match choice {
                     Choice::Edit(arguments) => Some(Value::Object(arguments.clone())),
                     _ => None,
                 },
                 digest: digest.map(|digest| digest.as_str().to_owned()),
                 feedback: None,
+                base: None,
             }),
             context: Some(CallerContext {
                 user_id: UserId::new(person),
