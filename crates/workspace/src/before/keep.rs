@@ -92,7 +92,7 @@ impl<'a> Keeping<'a> {
             created: created.clone(),
         };
         store.failpoint.pass("before_keep");
-        let done = match store.keep_file(replaced, &record) {
+        let done = match store.keep_file(replaced, record) {
             Ok(record) => Done::Kept(Box::new(record)),
             Err(error) => {
                 let why = error.to_string();
