@@ -13,7 +13,10 @@ let finishOne: () => void = () => undefined;
 beforeAll(async () => {
   world = await World.make({
     rules: [
-      (request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined),
+      (request) =>
+        isPlanning(request) && lastOf(request, "user") === "Do both"
+          ? { text: JSON.stringify({ tasks: TASKS }) }
+          : undefined,
       (request) =>
         lastOf(request, "user").startsWith("Do one")
           ? { text: "One is done.", gate: new Promise((resolve) => (finishOne = resolve)) }
