@@ -81,7 +81,6 @@ fn history() -> Vec<Message> {
 fn shown_call(plan: &Plan, id: &str, requires_approval: bool) -> ChunkBody {
     let (name, arguments) = arguments(plan);
     ChunkBody::ToolCall(ToolCallChunk {
-        base: None,
         digest: arguments_digest(name, &arguments),
         mcp: None,
         tool_call: ToolCall {

@@ -116,7 +116,6 @@ impl Visit {
             message_type: Some(codelab_protocol::MessageType::HitlDecision.into()),
             tool_call_id: Some(call_id.clone()),
             hitl_decision: Some(HitlDecision {
-                base: None,
                 decision: Some(codelab_protocol::MaybeKnown::of(decision)),
                 remember: matches!(choice, Choice::Approve { remember: true }).then_some(true),
                 modified_args: match choice {
