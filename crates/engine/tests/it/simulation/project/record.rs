@@ -551,11 +551,7 @@ impl Record {
             session.queued() <= stage.limits.queue_length + self.steered.queued(),
             "the queue is longer than its limit"
         );
-        assert_eq!(session.steering(), self.steered.waiting());
-        assert!(
-            session.turn().is_some() || session.steering() == 0,
-            "a message steers nothing"
-        );
+        self.steered.agrees(session);
         let models: Vec<ModelCallId> = self.models.values().copied().collect();
         let wanted = wanted(session);
         assert!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codelab_engine::{MessageRecord, ModelCallId};
+use codelab_engine::{MessageRecord, ModelCallId, Session};
 use codelab_protocol::{MessageId, SessionEventBody, TaskId, TaskOrigin, TurnId};
 
 #[derive(Default)]
@@ -78,8 +78,13 @@ impl Steered {
         }
     }
 
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// The session holds what waits, and only while it has a turn.
+    pub fn agrees(&self, session: &Session) {
+        assert_eq!(session.steering(), self.waiting.len());
+        assert!(
+            session.turn().is_some() || session.steering() == 0,
+            "a message steers nothing"
+        );
     }
 
     /// Messages that are in the queue beyond its limit, because they steered.
