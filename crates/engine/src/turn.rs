@@ -16,6 +16,7 @@ mod partial;
 mod preview;
 mod question;
 mod renew;
+mod repeats;
 mod reservation;
 mod show;
 mod skill;

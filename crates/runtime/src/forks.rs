@@ -91,6 +91,12 @@ async fn history_until(
         after = last.ord;
         for stored in part {
             let message = &stored.message;
+            if message.rewound.is_some() {
+                if message.message_id == *at {
+                    return Err(taken_back());
+                }
+                continue;
+            }
             match &mut awaited {
                 // What comes later is not copied, except for the results.
                 Some(calls) => {
@@ -150,6 +156,12 @@ fn record(stored: StoredMessage) -> MessageRecord {
         task: None,
         message: stored.message,
     }
+}
+
+fn taken_back() -> RuntimeError {
+    let why = "A rewind took this message back. Undo the rewind, or fork at another message";
+    let refusal = Refusal::new(ErrorCode::ValidationError, why);
+    refusal.with("field", "at_message_id").into()
 }
 
 fn too_long() -> RuntimeError {

@@ -27,7 +27,6 @@ mod ownership;
 mod pooler;
 mod postgres;
 mod previews;
-mod previews;
 mod project_sessions;
 mod reads;
 mod rewinds;

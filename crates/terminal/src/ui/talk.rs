@@ -4,6 +4,7 @@
 mod choose;
 mod commands;
 mod log;
+mod outcome;
 mod own;
 mod trust;
 
@@ -518,83 +519,6 @@ impl Talk {
         self.rewindable.clear();
         self.state.become_session(ViewState::default());
         self.state.approve = self.wanted_approve.unwrap_or_default();
-    }
-
-    async fn outcome(&mut self, outcome: RequestOutcome) -> Result<(), UiError> {
-        self.is_dirty = true;
-        match outcome {
-            RequestOutcome::Created(session, message) => {
-                self.sending = self.sending.saturating_sub(1);
-                self.follow(session, None);
-                self.send(message);
-            }
-            // The message counts as sent once its event arrives.
-            RequestOutcome::Sent => {}
-            RequestOutcome::NotSent { written, error } => {
-                self.sending = self.sending.saturating_sub(1);
-                self.show_error(&error);
-                self.give_back(written);
-            }
-            RequestOutcome::Accepted => {}
-            RequestOutcome::NotAccepted {
-                session,
-                call,
-                error,
-            } => {
-                self.show_error(&error);
-                // What waits in another session is found there again.
-                if self.session.as_ref() == Some(&session) {
-                    self.state.ask_again(&call);
-                }
-            }
-            RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
-            RequestOutcome::Listed(sessions, rows) => {
-                self.listed = sessions;
-                self.print(&Block::Listing(rows));
-            }
-            RequestOutcome::Choices(sessions) => self.offer(sessions),
-            RequestOutcome::Ran(blocks) => {
-                self.running = None;
-                blocks.iter().for_each(|block| self.print(block));
-            }
-            RequestOutcome::Target(target) => self.aim(target),
-            RequestOutcome::Approve(mode) => self.approved(mode),
-            RequestOutcome::Model(model) => {
-                match &model {
-                    Some(model) => self.say(Text::ModelChosen, &[model]),
-                    None => self.say(Text::ModelOfAgents, &[]),
-                }
-                self.model = model;
-            }
-            RequestOutcome::Open(session) => match self.resume(session).await {
-                Ok(()) => {}
-                Err(UiError::Client(error)) => self.show_error(&error),
-                Err(error) => return Err(error),
-            },
-            RequestOutcome::Allowed(ids, rows) => {
-                self.allowed = ids;
-                self.print(&Block::Listing(rows));
-            }
-            RequestOutcome::Rewindable(messages, rows) => {
-                self.rewindable = messages;
-                self.print(&Block::Listing(rows));
-            }
-            RequestOutcome::Rewound(text) => {
-                self.rewindable.clear();
-                text.into_iter().for_each(|text| self.give_back(text));
-            }
-            RequestOutcome::NotCompacting(told) => {
-                self.state.compact_request = CompactRequest::None;
-                told.iter().for_each(|block| self.print(block));
-            }
-            RequestOutcome::Windows(windows) => self.windows = Some(windows),
-            RequestOutcome::Usage(total) => self.spent = Some(log::usage(&total)),
-            RequestOutcome::Failed(error) => {
-                self.picker = None;
-                self.show_error(&error);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::it::kit::Stage;
 use crate::it::space::TestSpace;
 
 mod asked;
+mod rest;
 mod said;
 mod slots;
 mod steered;
@@ -578,37 +579,5 @@ impl Record {
         if let Some(workflow) = session.turn().and_then(|turn| turn.workflow()) {
             self.workflows.agree(&workflow.plan(None));
         }
-    }
-
-    /// Every accepted message came to an end; nothing is left open.
-    pub fn at_rest(&self, session: &Session, space: &TestSpace) {
-        assert!(session.turn().is_none(), "the session never came to rest");
-        assert_eq!(session.queued(), 0);
-        assert_eq!(
-            self.accepted,
-            self.ended.keys().copied().collect(),
-            "accepted and ended turns differ"
-        );
-        assert!(
-            self.unanswered.is_empty(),
-            "calls without results: {:?}",
-            self.unanswered
-        );
-        for (call_id, call) in &self.calls {
-            assert!(call.status.is_some(), "{call_id} is still open");
-        }
-        for (call_id, asked) in &self.approvals {
-            let decided = asked.status.expect("an approval is still open");
-            let rows = usize::from(decided != ApprovalOutcome::Cancelled);
-            assert_eq!(
-                asked.audited, rows,
-                "{call_id} ({decided:?}) has {} audit rows",
-                asked.audited
-            );
-        }
-        self.workflows.at_rest();
-        assert!(
-            space.own_lanes().is_empty() && space.grants.is_empty() && space.reserved.is_empty()
-        );
     }
 }
