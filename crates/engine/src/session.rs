@@ -14,8 +14,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, Message,
-    MessageId, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, ApproveMode, CallerContext, ClientId, ErrorCode, ForkedFrom, Message, SessionId,
+    SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,10 +28,10 @@ pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
-use crate::turn::{Funds, LateCall, Thread, ThreadPhase, Turn, View};
+use crate::turn::{Funds, LateCall, Turn, View};
 use crate::{
-    Applied, Approval, Budget, CallerAnswer, Effect, Input, MessageRecord, ModelCallId, Refusal,
-    Spending, SwitchRecord, Team, World, orchestrator,
+    Applied, Budget, CallerAnswer, Effect, Input, MessageRecord, Refusal, Spending, SwitchRecord,
+    Team, World, orchestrator,
 };
 
 /// Everything the engine knows of a session. Its size does not grow with the history.

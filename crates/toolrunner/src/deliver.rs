@@ -12,7 +12,7 @@ use super::call::failure;
 
 /// Whether a result must still be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delivery {
+pub(super) enum ResultDelivery {
     Done,
     /// The call has ended, belongs to another client, or does not exist.
     Unwanted,
@@ -23,8 +23,8 @@ impl RunnerState {
     /// Sends the result, and forgets the call once the server has it.
     pub(super) async fn deliver(&self, key: &CallKey, result: Value) {
         match self.send(key, result).await {
-            Delivery::Done | Delivery::Unwanted => self.acknowledge(key).await,
-            Delivery::Open => {}
+            ResultDelivery::Done | ResultDelivery::Unwanted => self.acknowledge(key).await,
+            ResultDelivery::Open => {}
         }
     }
 
@@ -39,7 +39,7 @@ impl RunnerState {
     }
 
     /// Retries while the tool runner lives. Once it is stopped, tries one last time.
-    pub(super) async fn send(&self, key: &CallKey, result: Value) -> Delivery {
+    pub(super) async fn send(&self, key: &CallKey, result: Value) -> ResultDelivery {
         let mut attempt = 0;
         let mut body = CallResult {
             client_id: self.client_id.clone(),
@@ -53,13 +53,13 @@ impl RunnerState {
                 .send_result(&key.session_id, &key.call_id, &body)
                 .await;
             match sent.map_err(|error| refusal(&error)) {
-                Ok(_) => return Delivery::Done,
-                Err(Refusal::Unwanted) => return Delivery::Unwanted,
+                Ok(_) => return ResultDelivery::Done,
+                Err(Refusal::Unwanted) => return ResultDelivery::Unwanted,
                 Err(Refusal::TooLarge) => {
                     body.result = Some(failure("the result is larger than the server accepts"))
                 }
-                Err(Refusal::Refused) => return Delivery::Open,
-                Err(Refusal::Later) if last => return Delivery::Open,
+                Err(Refusal::Refused) => return ResultDelivery::Open,
+                Err(Refusal::Later) if last => return ResultDelivery::Open,
                 Err(Refusal::Later) => {
                     let pause = sleep(Backoff::default().delay(attempt));
                     self.stop.run_until_cancelled(pause).await;

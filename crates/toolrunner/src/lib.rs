@@ -28,8 +28,8 @@ use codelab_protocol::{
     ProjectId, SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
-    BeforeLimits, Bounds, CallKey, Failpoint, Journal, JournalError, Launcher, Network, OpenError,
-    Sandbox, Workspace, WorkspaceOptions,
+    BeforeLimits, Bounds, CallKey, ClientFailpoint, Journal, JournalError, Launcher, Network,
+    OpenError, Sandbox, Workspace, WorkspaceOptions,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -88,7 +88,7 @@ pub struct ToolRunnerOptions {
     /// The MCP servers that run with the tool runner.
     pub mcp: RunnerMcpOptions,
     /// For crash tests.
-    pub failpoint: Failpoint,
+    pub failpoint: ClientFailpoint,
 }
 
 /// Whose calls the tool runner runs.

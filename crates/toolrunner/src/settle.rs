@@ -6,7 +6,7 @@ use codelab_protocol::Tool;
 use codelab_workspace::UnfinishedCall;
 
 use super::call::failure;
-use super::deliver::Delivery;
+use super::deliver::ResultDelivery;
 use super::{CallInfo, RunnerState, ToolRunnerEvent};
 
 impl RunnerState {
@@ -22,12 +22,12 @@ impl RunnerState {
             // A call that asked a person again, or that others decided about, is not this client's any
             // more. It never started here, so it can be offered again.
             match self.send(&call.key, failure(&reason)).await {
-                Delivery::Done => self.acknowledge(&call.key).await,
-                Delivery::Unwanted => {
+                ResultDelivery::Done => self.acknowledge(&call.key).await,
+                ResultDelivery::Unwanted => {
                     self.release(&call.key).await;
                     continue;
                 }
-                Delivery::Open => {}
+                ResultDelivery::Open => {}
             }
             self.emit(ToolRunnerEvent::Refused {
                 call: CallInfo::of(&call.key, call.claim.tool.clone()),

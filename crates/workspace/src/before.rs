@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::failpoint::Failpoint;
+use crate::failpoint::ClientFailpoint;
 
 pub(crate) use keep::{Keeping, folders_beneath};
 pub(crate) use place::FileHand;
@@ -64,11 +64,15 @@ pub(crate) struct BeforeStore {
     stored_bytes: AtomicU64,
     /// The time of the last record, so that no two have the same.
     last_at: AtomicU64,
-    failpoint: Failpoint,
+    failpoint: ClientFailpoint,
 }
 
 impl BeforeStore {
-    pub fn open(folder: &Path, limits: BeforeLimits, failpoint: Failpoint) -> io::Result<Self> {
+    pub fn open(
+        folder: &Path,
+        limits: BeforeLimits,
+        failpoint: ClientFailpoint,
+    ) -> io::Result<Self> {
         for name in [OBJECTS, CALLS, REWINDS] {
             create_private(&folder.join(name))?;
         }

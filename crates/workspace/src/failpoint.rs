@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// At most one armed place, given as `name:n`: the process aborts when it passes there for the n-th
 /// time. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub struct Failpoint {
+pub struct ClientFailpoint {
     armed: Option<Arc<(String, AtomicU64)>>,
 }
 
-impl Failpoint {
+impl ClientFailpoint {
     pub fn parse(text: &str) -> Option<Self> {
         let (name, passes) = text.split_once(':')?;
         let passes = AtomicU64::new(passes.parse().ok()?);

@@ -27,7 +27,7 @@ pub use brought::{
     read_mcp_file, skill_head,
 };
 pub use error::OpenError;
-pub use failpoint::Failpoint;
+pub use failpoint::ClientFailpoint;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::before::{BeforeLimits, BeforeStore, Changed, FileHand, Keeping};
 use crate::error::{OpenError, ToolRefusal};
-use crate::failpoint::Failpoint;
+use crate::failpoint::ClientFailpoint;
 use crate::journal::CallKey;
 use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
@@ -96,7 +96,12 @@ impl Workspace {
 
     /// From now on, what writes replace is kept in this folder. Where it cannot be used, writes
     /// happen all the same and say that they cannot be rewound. Blocks on the disk.
-    pub fn keep_before_images(&self, folder: &Path, limits: BeforeLimits, failpoint: Failpoint) {
+    pub fn keep_before_images(
+        &self,
+        folder: &Path,
+        limits: BeforeLimits,
+        failpoint: ClientFailpoint,
+    ) {
         let opened = BeforeStore::open(folder, limits, failpoint).map_err(|error| {
             tracing::warn!(%error, "what writes replace cannot be kept, so no write can be rewound");
             format!("the client's data folder cannot be used: {error}")

@@ -635,7 +635,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Change a session's title, model, agent or marks */
+        /** Change a session's title, model, agent, marks or what passes without a question */
         patch: {
             parameters: {
                 query?: never;
@@ -793,6 +793,56 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/approvals/{call_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Tell what a write would do to the file as it is now
+         * @description For a pending approval of `write_file`, by the client that the session is bound to, or by any
+         *     client while it is bound to none. It replaces the preview before. A decision that names another
+         *     `base` is refused from then on.
+         */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The approval */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SendPreview"];
+                };
+            };
+            responses: {
+                /** @description Shown */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSessionAck"];
+                    };
+                };
+            };
+        };
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1697,6 +1747,55 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["RewindAccepted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/ask_again": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a claimed write back, so that a person sees it again
+         * @description The client wrote nothing: the file is not the one that was approved, or nobody was shown it. The
+         *     call waits for a decision again, under its own id.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The tool call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AskAgain"];
+                };
+            };
+            responses: {
+                /** @description It waits for a decision */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSessionAck"];
                     };
                 };
             };
@@ -2876,6 +2975,116 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/projects/{project_id}/clients/{client_id}/instructions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the workspace of a client brings
+         * @description Instructions and skills that models are told, with their digests, and contents that wait for a
+         *     person to trust them.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description As the client reported it */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ClientInstructions"];
+                    };
+                };
+            };
+        };
+        /**
+         * Say what the workspace of a client brings
+         * @description For tool runners. It replaces what the client reported before, and counts while the client is
+         *     attached. The answer names the texts that the server does not have.
+         */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["InstructionsReport"];
+                };
+            };
+            responses: {
+                /** @description Known; these texts are missing */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MissingTexts"];
+                    };
+                };
+            };
+        };
+        /**
+         * Send texts that the server does not have
+         * @description For tool runners. Only texts whose digests the client reported are taken.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SendTexts"];
+                };
+            };
+            responses: {
+                /** @description Taken; these are still missing */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MissingTexts"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/projects/{project_id}/clients/{client_id}/mcp": {
         parameters: {
             query?: never;
@@ -2917,6 +3126,83 @@ export interface paths {
             };
         };
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/clients/{client_id}/trust": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What people trusted and the client has not taken up yet
+         * @description For tool runners. A decision leaves the list when the content waits no longer.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Oldest first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["TrustDecisions"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        /**
+         * Trust a content that waits at a client
+         * @description The client takes the decision up within seconds and stores it itself, if the content still has
+         *     this digest. A decision is lost if the client goes away before.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["TrustContent"];
+                };
+            };
+            responses: {
+                /** @description The client will be told */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["WaitingContent"];
+                    };
+                };
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;
@@ -3782,6 +4068,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** Format: int64 */
             timeout_seconds: number;
+            preview?: components["schemas"]["FilePreview"] | null;
         };
         /**
          * @description What an approval is about.
@@ -3802,6 +4089,13 @@ export interface components {
          * @enum {string}
          */
         ApprovalOutcome: "approve" | "edit" | "reject" | "expired" | "cancelled";
+        /**
+         * @description What a call that waits for a decision would write, as the file is now. It replaces the preview
+         *     before.
+         */
+        ApprovalPreview: components["schemas"]["FilePreview"] & components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+        };
         ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["TaskOrigin"] & {
             agent?: components["schemas"]["AgentName"] | null;
         };
@@ -3814,6 +4108,19 @@ export interface components {
             reason?: string | null;
             /** @description The arguments as they will run, after an edit. */
             modified_args?: Record<string, unknown> | null;
+        };
+        /**
+         * @description What passes without a question in a session.
+         * @enum {string}
+         */
+        ApproveMode: "ask" | "edits";
+        /** @description Body of `POST /my/chat/{session_id}/tool_calls/{call_id}/ask_again`. */
+        AskAgain: {
+            /** @description The client that claimed the call. */
+            client_id: components["schemas"]["ClientId"];
+            /** @description Why a person must see the call (again). */
+            reason: string;
+            preview: components["schemas"]["FilePreview"];
         };
         /** @description Body of `POST /chat/ask_user`. */
         AskUser: {
@@ -3855,6 +4162,7 @@ export interface components {
             workspace?: string;
             sandbox: components["schemas"]["SandboxKind"];
             mcp?: components["schemas"]["Digest"] | null;
+            instructions?: components["schemas"]["Digest"] | null;
         };
         /** @description A program that runs tools in a user's workspace. */
         AttachedClient: {
@@ -3869,6 +4177,13 @@ export interface components {
              *     sends it again.
              */
             mcp_report_wanted?: boolean;
+            /** @description The same for the report about what its workspace brings. */
+            instructions_report_wanted?: boolean;
+            /**
+             * Format: int64
+             * @description How many contents of its workspace wait for a person to trust them.
+             */
+            waiting_contents?: number;
         };
         /** @description A file of a message. Its content is read by its digest. */
         Attachment: {
@@ -3911,6 +4226,43 @@ export interface components {
             direct: number;
             /** Format: double */
             orchestrated: number;
+        };
+        /**
+         * @description A kind of content that a workspace can bring.
+         * @enum {string}
+         */
+        BroughtKind: "mcp_servers" | "instructions" | "skill" | "command";
+        /** @description One file of a skill's folder. */
+        BroughtPart: {
+            /** @description Within the folder. */
+            path: string;
+            /** Format: int64 */
+            bytes: number;
+        };
+        /** @description A trusted skill of a workspace. */
+        BroughtSkill: {
+            name: string;
+            description: string;
+            /** @description Within the workspace. The files of the skill are here. */
+            folder: string;
+            /** @description Covers every file of the folder. */
+            digest: components["schemas"]["Digest"];
+            /** @description SHA-256 of its `SKILL.md`. */
+            text: components["schemas"]["Digest"];
+            /**
+             * Format: int64
+             * @description Of its `SKILL.md`.
+             */
+            bytes: number;
+        };
+        /** @description A trusted file of a workspace. */
+        BroughtText: {
+            /** @description Within the workspace. */
+            path: string;
+            /** @description SHA-256 of the content. */
+            digest: components["schemas"]["Digest"];
+            /** Format: int64 */
+            bytes: number;
         };
         CallClaimed: {
             claimed: boolean;
@@ -3988,6 +4340,8 @@ export interface components {
             pinned?: boolean;
             /** @description Lists leave archived sessions out. */
             archived?: boolean;
+            /** @description What passes without a question. */
+            approve?: components["schemas"]["ApproveMode"];
         };
         /** @description Answer of `POST /chat/cancel`. */
         ChatCancelled: {
@@ -4052,9 +4406,26 @@ export interface components {
         };
         ClaimCall: {
             client_id: components["schemas"]["ClientId"];
+            digest?: components["schemas"]["Digest"] | null;
+            base?: components["schemas"]["FileBase"] | null;
         };
         /** @description A program that runs tools in a user's workspace. */
         ClientId: string;
+        /** @description What the workspace of a client brings, for people. */
+        ClientInstructions: {
+            client_id: components["schemas"]["ClientId"];
+            workspace: string;
+            /**
+             * @description Told to models: the one of the workspace's own folder always, another one once a file
+             *     beneath its folder was touched.
+             */
+            files: components["schemas"]["BroughtText"][];
+            skills: components["schemas"]["BroughtSkill"][];
+            commands: components["schemas"]["BroughtText"][];
+            /** @description Told to nobody before a person trusts it. */
+            waiting: components["schemas"]["WaitingContent"][];
+            notices: string[];
+        };
         ClientList: {
             clients: components["schemas"]["AttachedClient"][];
             /** Format: int64 */
@@ -4328,6 +4699,25 @@ export interface components {
             /** @description Oldest first. */
             messages: components["schemas"]["Message"][];
         };
+        /** @description SHA-256 of a file's content in hex; null where there is no file. */
+        FileBase: string | null;
+        /** @description What a write would do to the file as it is now. */
+        FilePreview: {
+            base: components["schemas"]["FileBase"];
+            /** @description A unified diff from the file to what would be written. Empty where a note says why. */
+            diff: string;
+            /** @description The agent that wants to write has not read this file. */
+            is_unread?: boolean;
+            /**
+             * @description The agent has read the file, and it changed since. Such a write is refused, and the agent is
+             *     told what changed.
+             */
+            is_outdated?: boolean;
+            /** @description The difference is longer than what is shown. */
+            truncated?: boolean;
+            /** @description Why there is no difference to show, or why the write would fail. */
+            note?: string | null;
+        };
         /** @description Body of `POST /my/chat/{session_id}/fork`. */
         ForkSession: {
             /** @description The last message of the history that the new session gets: the user's or an agent's. */
@@ -4437,6 +4827,19 @@ export interface components {
             remember?: boolean | null;
             /** @description The digest that was shown; a wrong one is refused. */
             digest?: string | null;
+            base?: components["schemas"]["FileBase"] | null;
+        };
+        /** @description Body of `PUT …/clients/{client_id}/instructions`: what the client's workspace brings now. */
+        InstructionsReport: {
+            /** @description Trusted instructions. Models are told of them. */
+            files?: components["schemas"]["BroughtText"][];
+            /** @description Trusted skills. Models can use them. */
+            skills?: components["schemas"]["BroughtSkill"][];
+            /** @description Trusted commands, for people. */
+            commands?: components["schemas"]["BroughtText"][];
+            waiting?: components["schemas"]["WaitingContent"][];
+            /** @description What was passed over, and why. */
+            notices?: string[];
         };
         LeftFile: {
             path: string;
@@ -4642,6 +5045,10 @@ export interface components {
         };
         /** @enum {string} */
         MessageType: "user_message" | "tool_result" | "switch_agent" | "hitl_decision";
+        /** @description The texts that the server does not have yet. */
+        MissingTexts: {
+            missing: components["schemas"]["Digest"][];
+        };
         /**
          * @description The reason for a failed model call, in words that a program can act upon.
          * @enum {string}
@@ -4913,6 +5320,7 @@ export interface components {
             /** @description The model that was chosen for this session. Lists leave it out. */
             model?: string | null;
             agent?: components["schemas"]["AgentName"] | null;
+            approve?: components["schemas"]["ApproveMode"] | null;
             /** @description A summary that a person asked for is being written. Lists leave it out. */
             compacting?: boolean;
             forked_from?: components["schemas"]["ForkedFrom"] | null;
@@ -5112,6 +5520,14 @@ export interface components {
             /** @description What happens to it while another turn runs. Otherwise it makes no difference. */
             delivery?: components["schemas"]["Delivery"];
         };
+        /** @description Body of `PUT /my/chat/{session_id}/approvals/{call_id}/preview`. */
+        SendPreview: components["schemas"]["FilePreview"] & {
+            client_id: components["schemas"]["ClientId"];
+        };
+        /** @description Body of `POST …/clients/{client_id}/instructions`: texts that the server asked for. */
+        SendTexts: {
+            texts: string[];
+        };
         /** @description Answer of an action on a session. */
         SessionAck: {
             session_id: components["schemas"]["SessionId"];
@@ -5232,6 +5648,11 @@ export interface components {
             data: components["schemas"]["ApprovalRequest"];
             /** @enum {string} */
             type: "approval_request";
+        } | {
+            /** @description What a call that waits would write, as the file is now. */
+            data: components["schemas"]["ApprovalPreview"];
+            /** @enum {string} */
+            type: "approval_preview";
         } | {
             data: components["schemas"]["ApprovalResolved"];
             /** @enum {string} */
@@ -5485,6 +5906,7 @@ export interface components {
             expires_at?: components["schemas"]["Timestamp"] | null;
             agent: components["schemas"]["AgentName"];
             user_id?: components["schemas"]["UserId"] | null;
+            base?: components["schemas"]["FileBase"] | null;
         };
         ToolCallClosed: {
             call_id: components["schemas"]["CallId"];
@@ -5524,6 +5946,16 @@ export interface components {
             result: unknown;
             /** @description The result came after the call was closed. */
             late?: boolean;
+        };
+        /** @description Body of `POST …/clients/{client_id}/trust`: a person trusts this very content. */
+        TrustContent: {
+            kind: components["schemas"]["BroughtKind"];
+            path: string;
+            digest: components["schemas"]["Digest"];
+        };
+        /** @description What a person trusted and the client has not taken up yet. */
+        TrustDecisions: {
+            decisions: components["schemas"]["TrustContent"][];
         };
         /** @description Body of `POST /my/models/test`. */
         TryModel: {
@@ -5641,6 +6073,25 @@ export interface components {
             text: string;
             created_at?: components["schemas"]["Timestamp"] | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A content that does not count before a person trusts it. */
+        WaitingContent: {
+            kind: components["schemas"]["BroughtKind"];
+            /** @description Within the workspace; of a skill, its folder. */
+            path: string;
+            digest: components["schemas"]["Digest"];
+            /** Format: int64 */
+            bytes: number;
+            /** @description Another content of this path was trusted before. */
+            changed?: boolean;
+            /** @description The text as the file has it; of a skill, its `SKILL.md`. */
+            content: string;
+            /** @description The content is left out because it is too long to be sent. It can be trusted where it is. */
+            truncated?: boolean;
+            /** @description The files of a skill's folder. */
+            parts?: components["schemas"]["BroughtPart"][];
+            /** @description A person trusted it in the page; the client has not taken that up yet. */
+            decided?: boolean;
         };
         /** @description Something that waits, and where. */
         WaitingInSession: components["schemas"]["Waiting"] & {

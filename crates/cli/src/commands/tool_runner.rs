@@ -14,7 +14,7 @@ use codelab_toolrunner::{
     BroughtState, RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent,
     ToolRunnerOptions,
 };
-use codelab_workspace::{Bounds, Failpoint, Launcher, Network};
+use codelab_workspace::{Bounds, ClientFailpoint, Launcher, Network};
 use rustix::termios::QueueSelector;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -111,7 +111,7 @@ impl ToolRunnerFlags {
             },
             failpoint: std::env::var("CODELAB_CLIENT_FAILPOINT")
                 .ok()
-                .and_then(|text| Failpoint::parse(&text))
+                .and_then(|text| ClientFailpoint::parse(&text))
                 .unwrap_or_default(),
         });
         let tool_runner = tool_runner.await?;

@@ -3,8 +3,7 @@
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
     AttachedFile, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData, Message, Role,
-    SwitchMode, Tool, ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
-    check_named,
+    SwitchMode, Tool, ToolArguments, ToolCall, ToolCallChunk, ToolSide, check_named,
 };
 use serde_json::{Map, Value};
 

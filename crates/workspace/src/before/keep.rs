@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::BeforeStore;
 use super::objects::NotKept;
-use super::record::{Before, Content, PathState, WriteRecord};
+use super::record::{Content, EarlierState, PathState, WriteRecord};
 use crate::journal::CallKey;
 
 /// One write of one call. A write happens whether or not it can be kept; the person and the model
@@ -98,7 +98,10 @@ impl<'a> Keeping<'a> {
                 let why = error.to_string();
                 tracing::warn!(path = %real.display(), why, "what a write replaces could not be kept, it cannot be rewound");
                 // So that a rewind can say why; on a full disk it only says that there is nothing.
-                if store.note(&record(Before::NotKept(why.clone()))).is_err() {
+                if store
+                    .note(&record(EarlierState::NotKept(why.clone())))
+                    .is_err()
+                {
                     store.forget(key);
                 }
                 Done::NotKept(why)
@@ -151,7 +154,7 @@ impl BeforeStore {
     fn keep_file(
         &self,
         replaced: Option<(File, &Metadata)>,
-        record: impl Fn(Before) -> WriteRecord,
+        record: impl Fn(EarlierState) -> WriteRecord,
     ) -> Result<WriteRecord, NotKept> {
         if let Some((_, metadata)) = &replaced {
             self.room_for(metadata.len())?;
@@ -164,7 +167,7 @@ impl BeforeStore {
                 mode: Some(permissions(metadata.mode())),
             },
         };
-        let record = record(Before::Kept(before));
+        let record = record(EarlierState::Kept(before));
         self.save(&record)?;
         Ok(record)
     }

@@ -82,7 +82,7 @@ pub(super) enum ProgressLine {
 
 /// How far a plan is.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct RewindProgress {
     pub begun: BTreeMap<usize, PathState>,
     pub done: BTreeMap<usize, StepOutcome>,
 }
@@ -131,7 +131,7 @@ impl BeforeStore {
         plans
     }
 
-    pub(super) fn progress(&self, plan: &RewindPlan) -> Progress {
+    pub(super) fn progress(&self, plan: &RewindPlan) -> RewindProgress {
         progress_at(&progress_path(&self.path_of(plan)))
     }
 
@@ -195,10 +195,10 @@ pub(super) fn progress_path(plan: &Path) -> PathBuf {
     plan.with_extension("progress")
 }
 
-pub(super) fn progress_at(path: &Path) -> Progress {
+pub(super) fn progress_at(path: &Path) -> RewindProgress {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let mut progress = Progress::default();
+    let mut progress = RewindProgress::default();
     for line in text.lines() {
         // A crash can cut a line; what it said is found out again.
         match serde_json::from_str(line) {

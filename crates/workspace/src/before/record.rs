@@ -61,7 +61,7 @@ impl PathState {
 /// What a call replaced, or why nothing is kept of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Before {
+pub(crate) enum EarlierState {
     Kept(PathState),
     NotKept(String),
 }
@@ -75,7 +75,7 @@ pub(crate) struct WriteRecord {
     pub at: u64,
     /// From the root, without links.
     pub path: PathBuf,
-    pub before: Before,
+    pub before: EarlierState,
     pub after: PathState,
     /// Folders that did not exist before it, the outermost first.
     #[serde(default)]

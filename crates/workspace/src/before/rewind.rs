@@ -13,8 +13,10 @@ use codelab_protocol::{
 
 use super::BeforeStore;
 use super::place::FileHand;
-use super::plan::{Direction, Progress, ProgressLine, ProgressLog, RewindPlan, Step, StepOutcome};
-use super::record::{Before, PathState, WriteRecord};
+use super::plan::{
+    Direction, ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome,
+};
+use super::record::{EarlierState, PathState, WriteRecord};
 use crate::journal::CallKey;
 
 /// Entries of each list of a result. The last one says how many more there are.
@@ -91,11 +93,11 @@ impl BeforeStore {
             };
             match (self.record(&of_call), &call.path) {
                 (Some(record), _) => match (&record.before, &record.after) {
-                    (Before::NotKept(why), _) => {
+                    (EarlierState::NotKept(why), _) => {
                         not_covered.push(uncovered(record.path.to_string_lossy(), why));
                     }
-                    (Before::Kept(_), PathState::Folder { .. }) => made.push(record),
-                    (Before::Kept(_), _) => {
+                    (EarlierState::Kept(_), PathState::Folder { .. }) => made.push(record),
+                    (EarlierState::Kept(_), _) => {
                         by_path.entry(record.path.clone()).or_default().push(record);
                     }
                 },
@@ -204,7 +206,7 @@ struct StepWork<'a> {
 }
 
 impl StepWork<'_> {
-    fn take(&self, progress: &Progress, log: &mut ProgressLog) -> StepOutcome {
+    fn take(&self, progress: &RewindProgress, log: &mut ProgressLog) -> StepOutcome {
         let outcome = self.outcome(progress, log).unwrap_or_else(|error| {
             let why = format!("it could not be changed: {error}");
             left(&why)
@@ -220,7 +222,7 @@ impl StepWork<'_> {
         outcome
     }
 
-    fn outcome(&self, progress: &Progress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
+    fn outcome(&self, progress: &RewindProgress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
         let Step {
             path,
             expect,
@@ -391,8 +393,8 @@ fn step_back(path: PathBuf, records: &[WriteRecord]) -> Option<(u64, Step)> {
 
 fn kept(record: &WriteRecord) -> Option<&PathState> {
     match &record.before {
-        Before::Kept(state) => Some(state),
-        Before::NotKept(_) => None,
+        EarlierState::Kept(state) => Some(state),
+        EarlierState::NotKept(_) => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::plan::{RewindPlan, progress_at, progress_path};
-use super::record::{Before, PathState, WriteRecord, read_json};
+use super::record::{EarlierState, PathState, WriteRecord, read_json};
 use super::{BeforeStore, CALLS, OBJECTS, REWINDS, TEMPORARY};
 
 /// A draft of this age belongs to a process that is gone.
@@ -119,8 +119,8 @@ impl BeforeStore {
             // A damaged record is of no use, and the oldest of all.
             let record: Option<WriteRecord> = read_json(&path);
             let needs = match record.as_ref().map(|record| &record.before) {
-                Some(Before::Kept(state)) => hash_of(state).into_iter().collect(),
-                Some(Before::NotKept(_)) | None => Vec::new(),
+                Some(EarlierState::Kept(state)) => hash_of(state).into_iter().collect(),
+                Some(EarlierState::NotKept(_)) | None => Vec::new(),
             };
             let at = record.map_or(0, |record| record.at);
             items.push(Item { path, at, needs });

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use codelab_workspace::{BeforeLimits, Failpoint};
+use codelab_workspace::{BeforeLimits, ClientFailpoint};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, key_of};
@@ -29,7 +29,7 @@ fn lab_with(limits: BeforeLimits) -> Lab {
 
 fn keep(lab: &Lab, limits: BeforeLimits) {
     lab.workspace
-        .keep_before_images(&lab.before_images(), limits, Failpoint::default());
+        .keep_before_images(&lab.before_images(), limits, ClientFailpoint::default());
 }
 
 async fn write(lab: &Lab, id: &str, path: &str, content: &str) -> Value {

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use codelab_workspace::{Failpoint, Sandbox, Workspace, WorkspaceOptions};
+use codelab_workspace::{ClientFailpoint, Sandbox, Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 
 use crate::lab::{arguments_of, folder, key_of, launcher, run_as};
@@ -26,7 +26,7 @@ const PLACES: [&str; 6] = [
 /// Passes through a place that are tried at most; the rewind below has fewer steps.
 const MAX_PASSES: u32 = 12;
 
-fn open(base: &Path, failpoint: Failpoint) -> Workspace {
+fn open(base: &Path, failpoint: ClientFailpoint) -> Workspace {
     let mut options = WorkspaceOptions::new(launcher());
     options.home = Some(base.join("home"));
     options.data_dir = Some(base.join("data"));
@@ -61,7 +61,7 @@ async fn child() {
     };
     let base = PathBuf::from(base);
     let failpoint = std::env::var(FAILPOINT).unwrap();
-    let workspace = open(&base, Failpoint::parse(&failpoint).unwrap());
+    let workspace = open(&base, ClientFailpoint::parse(&failpoint).unwrap());
     let (id, arguments) = rewind_of(&base);
     run(&workspace, id, "rewind_files", arguments).await;
 }
@@ -99,7 +99,7 @@ fn dies_at(base: &Path, failpoint: &str) -> bool {
 
 /// Ends what the child began, as the tool runner does at its next start.
 fn settle(base: &Path, id: &str) -> Value {
-    open(base, Failpoint::default()).resume_rewind(&key_of(id))
+    open(base, ClientFailpoint::default()).resume_rewind(&key_of(id))
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_rewind_and_its_undoing_survive_a_kill_at_every_step() {
             fs::write(root.join("by-hand.txt"), "one").unwrap();
             fs::write(root.join("deleted.txt"), "one").unwrap();
             let before = tree(&root);
-            let workspace = open(&base, Failpoint::default());
+            let workspace = open(&base, ClientFailpoint::default());
             for (id, path, content) in [
                 ("a", "changed.txt", "two"),
                 ("b", "changed.txt", "three"),

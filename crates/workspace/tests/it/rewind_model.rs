@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use codelab_workspace::{Failpoint, Sandbox};
+use codelab_workspace::{ClientFailpoint, Sandbox};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
@@ -71,7 +71,7 @@ impl Model {
     fn new(seed: u64) -> Self {
         let lab = Lab::new();
         lab.workspace
-            .keep_before_images(&lab.before_images(), LIMITS, Failpoint::default());
+            .keep_before_images(&lab.before_images(), LIMITS, ClientFailpoint::default());
         Self {
             seed,
             lab,
@@ -181,7 +181,7 @@ impl Model {
                 );
             }
         }
-        self.check_hands(&before, &after, &done);
+        self.check_hand_edits(&before, &after, &done);
         self.note_changes(&before);
         // Undone at once, nothing is different.
         if self.rng.below(2) == 0 {
@@ -193,7 +193,7 @@ impl Model {
     }
 
     /// What was last written by hand is there, byte for byte. A path that is gone may come back.
-    fn check_hands(&self, before: &Snapshot, after: &Snapshot, done: &Value) {
+    fn check_hand_edits(&self, before: &Snapshot, after: &Snapshot, done: &Value) {
         for path in &self.hands {
             if before[path] != Found::Absent {
                 assert_eq!(
@@ -220,7 +220,7 @@ impl Model {
         let after = self.look();
         match expected {
             Some(expected) => assert_eq!(after, *expected, "seed {}: {done}", self.seed),
-            None => self.check_hands(&before, &after, &done),
+            None => self.check_hand_edits(&before, &after, &done),
         }
         self.note_changes(&before);
     }
@@ -258,7 +258,7 @@ impl Model {
         self.lab = lab.reopened(&Sandbox::None);
         let folder = self.lab.before_images();
         let workspace = &self.lab.workspace;
-        workspace.keep_before_images(&folder, LIMITS, Failpoint::default());
+        workspace.keep_before_images(&folder, LIMITS, ClientFailpoint::default());
     }
 }
 

@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 use super::beside::{is_aside, wanted};
 use super::workflows::Workflows;
 use crate::it::kit::Stage;
-use crate::it::space::TestSpace;
 
 mod asked;
 mod rest;
