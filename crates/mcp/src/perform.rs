@@ -154,7 +154,8 @@ impl Drop for CancelOnDrop {
 fn end_of(error: &ServiceError, live: &LiveServer) -> McpCallEnd {
     match error {
         ServiceError::McpError(error) => {
-            let said = visible(&error.message, MAX_ERROR_CHARS);
+            let said = live.last_words.hide(&error.message);
+            let said = visible(&said, MAX_ERROR_CHARS);
             McpCallEnd::Failed(format!("the server refused the call: {said}"))
         }
         ServiceError::TransportSend(error) => {
@@ -169,7 +170,10 @@ fn end_of(error: &ServiceError, live: &LiveServer) -> McpCallEnd {
             live.last_words
                 .explain("the server ended while it worked on the call"),
         ),
-        other => McpCallEnd::Failed(visible(&other.to_string(), MAX_ERROR_CHARS)),
+        other => {
+            let said = live.last_words.hide(&other.to_string());
+            McpCallEnd::Failed(visible(&said, MAX_ERROR_CHARS))
+        }
     }
 }
 

@@ -283,7 +283,9 @@ function useAgentChoice(sessionId: string) {
 function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
   const state = feed.state.value;
   const { agents, to, choose, saved, stored } = useAgentChoice(sessionId);
-  const asker = state.status === "awaiting_answer" ? openQuestion(state)?.agent : undefined;
+  // A server's question has a form of its own: a message is never told to a server.
+  const question = state.status === "awaiting_answer" ? openQuestion(state) : undefined;
+  const asker = question?.server === undefined ? question?.agent : undefined;
   const isAwaited = asker !== undefined && (to === PLAN || to === agentIdOf(agents, asker));
   // A message that names an agent is never an answer. Without a name it goes to the stored agent, which is this one.
   const target = to === PLAN || isAwaited ? undefined : to;

@@ -344,17 +344,18 @@ async fn without_a_terminal_there_are_plain_lines() {
         seen.join("\n")
     });
     let output = output.await.unwrap();
-    for (part, times) in [
-        ("› Write it", 1),
-        ("(a new file)", 1),
-        ("-by hand", 1),
-        ("coder asks to write plain.txt", 2),
-        ("+plain", 2),
-        ("✓ approved", 1),
-        ("It is written.", 1),
-    ] {
-        assert_eq!(count(&output, part), times, "{part}\n{output}");
+    for part in ["› Write it", "-by hand", "It is written."] {
+        assert_eq!(count(&output, part), 1, "{part}\n{output}");
     }
+    // What the tool runner told of the file may be printed once more before it is asked again.
+    let cards: Vec<&str> = output.split("coder asks to write plain.txt").collect();
+    assert!((3..=4).contains(&cards.len()), "{output}");
+    assert!(cards[1].contains("(a new file)"), "{output}");
+    let last = cards.last().unwrap();
+    assert!(
+        last.contains("-by hand") && last.contains("✓ approved"),
+        "{output}"
+    );
     assert!(!output.contains('\u{1b}'), "{output:?}");
     assert_eq!(lab.file("plain.txt").unwrap(), "plain\n");
 }

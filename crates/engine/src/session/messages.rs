@@ -41,7 +41,10 @@ impl Session {
     pub fn addressee(&self, named: Option<AgentName>, team: &Team) -> Option<AgentName> {
         let is_there = |agent: &&AgentName| team.get(agent).is_some();
         let chosen = || self.chosen.as_ref().filter(is_there).cloned();
-        named.or_else(|| if self.asks() { None } else { chosen() })
+        named.or_else(|| match self.oldest_question() {
+            Some(_) => None,
+            None => chosen(),
+        })
     }
 
     /// The agent whose question a message answers that names nobody.

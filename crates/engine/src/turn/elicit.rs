@@ -120,14 +120,12 @@ impl Transition<'_, '_> {
         };
         self.log()
             .event(thread.turn, SessionEventBody::Question(shown));
-        let asked_seq = self.session.last_seq;
         let asked_at = self.world.now;
         if let Some(call) = thread.open_call_mut() {
             call.elicited += 1;
             call.last_question = Some(question_id.clone());
             call.elicitation = Some(Box::new(Elicitation {
                 question_id,
-                asked_seq,
                 asked_at,
                 question: in_one_line(&format!("{server}: {message}")),
                 server,

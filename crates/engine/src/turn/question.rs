@@ -8,18 +8,17 @@ use crate::session::{Transition, in_one_line};
 use crate::{CallStatus, CallerAnswer, KnownCall, Refusal, Session};
 
 impl Session {
-    /// The oldest question that is open, if there is one.
+    /// The oldest open question of an agent, if there is one. An MCP server's question is answered
+    /// only by its id: what a person says to an agent is not meant for the server.
     pub(crate) fn oldest_question(&self) -> Option<CallId> {
         let turn = self.turn.as_ref()?;
         let asked = turn.threads().filter_map(|thread| match &thread.phase {
             ThreadPhase::AwaitingAnswer {
                 call_id, asked_seq, ..
             } => Some((*asked_seq, call_id)),
-            ThreadPhase::AwaitingResult { .. } | ThreadPhase::Calling { .. } => {
-                let asked = thread.phase.elicitation()?;
-                Some((asked.asked_seq, &asked.question_id))
-            }
-            ThreadPhase::Routing { .. }
+            ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::Calling { .. }
+            | ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::Thinking { .. }
             | ThreadPhase::AwaitingApproval { .. }

@@ -201,7 +201,6 @@ fn is_none_heard(count: &usize) -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Elicitation {
     pub question_id: CallId,
-    pub asked_seq: u64,
     pub asked_at: Timestamp,
     /// Its beginning.
     pub question: String,

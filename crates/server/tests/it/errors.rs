@@ -26,6 +26,10 @@ const NOT_BY_THIS_API: &[(ErrorCode, &str)] = &[
         ErrorCode::OwnerUnreachable,
         "one server alone owns everything; tests of src/cluster have several",
     ),
+    (
+        ErrorCode::RewindConflict,
+        "rewinds are part of the chat API",
+    ),
     (ErrorCode::InvalidPlan, "plans are part of the chat API"),
     (ErrorCode::PlanNotFound, "plans are part of the chat API"),
     (

@@ -116,7 +116,7 @@ pub async fn a_session_can_refer_to_a_file_of_another_one(harness: Harness) -> H
     let mut late = project_session("late", user(1), project.id());
     late.attachments_shared = vec![shared];
     let refused = store.commit(late).await;
-    assert_eq!(refused, Err(StoreError::Conflict));
+    assert_eq!(refused, Err(StoreError::NotFound));
     let id = codelab_protocol::SessionId::parse("late").unwrap();
     assert!(store.of(user(1)).session(&id).await.unwrap().is_none());
     store.purge(key).await.unwrap();

@@ -92,7 +92,6 @@ pub(super) async fn start_plan(call: OwnToolCall) -> ApiResult<CallToolResult> {
     let given: StartPlan = body::arguments(call.arguments)?;
     required("message", &given.message)?;
     let place = Place::of(&app, &user, given.project_id, given.session_id).await?;
-    no_server_asks(&place)?;
     let message = SendMessage {
         content: Some(given.message),
         ..SendMessage::default()
@@ -118,22 +117,6 @@ fn open_question(session: &MySession) -> ApiResult<Option<CallId>> {
     });
     let mut ids = questions.map(|question| question.call_id);
     Ok(ids.next())
-}
-
-/// A message that names no agent would be the answer to it.
-fn no_server_asks(place: &Place) -> ApiResult<()> {
-    if place.is_new {
-        return Ok(());
-    }
-    let state = state_of(&place.session.row)?;
-    let mut waiting = state.waiting().into_iter();
-    match waiting.any(|waiting| state.is_open_question(&waiting.call_id)) {
-        true => Err(ApiError::new(
-            ErrorCode::Conflict,
-            "An MCP server asks the person something in this session; that must be answered first",
-        )),
-        false => Ok(()),
-    }
 }
 
 async fn answer_question(
