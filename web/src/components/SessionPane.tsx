@@ -333,7 +333,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
             <Icon name="stop" /> {t("composer.stop")}
           </button>
         )}
-        <span class="hint keys">{isWorking ? t("composer.queueNote") : t("composer.keys")}</span>
+        {!isWorking && <span class="hint keys">{t("composer.keys")}</span>}
       </Writer>
     </div>
   );

@@ -202,7 +202,6 @@ export const en = {
   "composer.planIt": "Make a plan",
   "composer.planItHint": "The orchestrator splits the request into tasks",
   "composer.send": "Send",
-  "composer.queueNote": "The session is busy. Enter queues the message, Ctrl+Enter steers the agents at work.",
   "composer.queue": "Queue",
   "composer.steer": "Steer",
   "composer.steerHint": "The agents at work hear it after their next tool results (Ctrl+Enter)",

@@ -212,8 +212,6 @@ export const ru: Record<Key, Text> = {
   "composer.planIt": "Составить план",
   "composer.planItHint": "Оркестратор разобьёт запрос на задачи",
   "composer.send": "Отправить",
-  "composer.queueNote":
-    "Сессия занята. Enter ставит сообщение в очередь, Ctrl+Enter направляет агентов, которые работают.",
   "composer.queue": "В очередь",
   "composer.steer": "Направить",
   "composer.steerHint": "Работающие агенты узнают это после ближайших результатов инструментов (Ctrl+Enter)",

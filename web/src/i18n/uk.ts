@@ -217,8 +217,6 @@ export const uk: Record<Key, Text> = {
   "composer.planIt": "Скласти план",
   "composer.planItHint": "Оркестратор розіб’є запит на завдання",
   "composer.send": "Надіслати",
-  "composer.queueNote":
-    "Сесія зайнята. Enter ставить повідомлення в чергу, Ctrl+Enter спрямовує агентів, які працюють.",
   "composer.queue": "У чергу",
   "composer.steer": "Спрямувати",
   "composer.steerHint": "Агенти, які працюють, почують це після найближчих результатів інструментів (Ctrl+Enter)",
