@@ -107,8 +107,7 @@ impl Root {
     pub fn existing(&self, path: &str, access: PathAction) -> Result<ExistingPath, ToolRefusal> {
         let relative = self.relative(path)?;
         let real = self
-            .dir
-            .canonicalize(&relative)
+            .real(&relative)
             .map_err(|error| ToolRefusal::from_io(path, access, error))?;
         self.place(path, &real, access)
     }
@@ -128,7 +127,7 @@ impl Root {
     pub fn target(&self, path: &str) -> Result<TargetPath, ToolRefusal> {
         let relative = self.relative(path)?;
         let refused = |error| ToolRefusal::from_io(path, PathAction::Write, error);
-        match self.dir.canonicalize(&relative) {
+        match self.real(&relative) {
             Ok(real) => {
                 return self
                     .place(path, &real, PathAction::Write)
@@ -197,6 +196,25 @@ impl Root {
         } else {
             relative.to_owned()
         })
+    }
+
+    /// The path from the root without links. Only a link takes another name than the one that was
+    /// given: asking the kernel how an open file is called would name the copy that an editor moved
+    /// aside meanwhile.
+    fn real(&self, relative: &Path) -> io::Result<PathBuf> {
+        let must_be_folder = relative.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
+            return self.dir.canonicalize(relative);
+        };
+        let parent = match parent.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => parent,
+        };
+        let real = self.dir.canonicalize(parent)?.join(name);
+        if must_be_folder || self.dir.symlink_metadata(&real)?.is_symlink() {
+            return self.dir.canonicalize(relative);
+        }
+        Ok(real)
     }
 
     fn place(
