@@ -53,7 +53,10 @@ pub async fn perform(
             }
             answer => {
                 return match serde_json::to_value(answer) {
-                    Ok(answer) => McpCallEnd::Result(result::outcome(answer, limits)),
+                    Ok(answer) => {
+                        let result = result::outcome(answer, limits, &live.last_words);
+                        McpCallEnd::Result(result)
+                    }
                     Err(error) => McpCallEnd::Failed(format!("its answer is nonsense: {error}")),
                 };
             }

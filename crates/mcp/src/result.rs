@@ -3,10 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::failure::LastWords;
 use crate::limits::McpLimits;
 
-/// A tool's answer of whatever form.
-pub fn outcome(answer: Value, limits: &McpLimits) -> Value {
+/// A tool's answer of whatever form. What it says of a failure is shown without the secrets that
+/// `words` know.
+pub fn outcome(answer: Value, limits: &McpLimits, words: &LastWords) -> Value {
     let mut answer = match answer {
         Value::Object(answer) => answer,
         other => Map::from_iter([("structuredContent".to_owned(), other)]),
@@ -26,7 +28,11 @@ pub fn outcome(answer: Value, limits: &McpLimits) -> Value {
     let structured = answer
         .remove("structuredContent")
         .filter(|value| !value.is_null());
-    let text = cut(collected.text, limits.max_result_bytes);
+    let text = match is_error {
+        true => words.hide(&collected.text),
+        false => collected.text,
+    };
+    let text = cut(text, limits.max_result_bytes);
     let mut result = Map::new();
     result.insert("success".to_owned(), Value::Bool(!is_error));
     if is_error {
@@ -165,7 +171,7 @@ mod tests {
     use super::*;
 
     fn of(answer: Value) -> Value {
-        outcome(answer, &McpLimits::default())
+        outcome(answer, &McpLimits::default(), &LastWords::default())
     }
 
     #[test]
@@ -225,6 +231,7 @@ mod tests {
                 "structuredContent": {"a": "x".repeat(100)},
             }),
             &limits,
+            &LastWords::default(),
         );
         let content = result["content"].as_str().unwrap();
         assert!(content.starts_with("[image, im\n[cut: "), "{content}");

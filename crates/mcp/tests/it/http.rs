@@ -211,6 +211,45 @@ async fn a_server_that_wants_an_authorization_says_so_and_shows_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_call_does_not_repeat_what_the_server_was_given() {
+    let url = serve(|asked| {
+        let request = asked.json();
+        let key = asked
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("x-key: "));
+        let said = format!("no access with {}", key.unwrap_or("no key"));
+        let refused = || match request["params"]["arguments"]["as"] == "result" {
+            true => {
+                let content = json!([{"type": "text", "text": said}]);
+                result(&request, &json!({"isError": true, "content": content}))
+            }
+            false => {
+                let error = json!({"code": -32000, "message": said});
+                let body = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+                answer("200 OK", "", &body.to_string())
+            }
+        };
+        (plainly(&request).unwrap_or_else(refused), None)
+    })
+    .await;
+    let handle = reached(&json!({"url": url, "headers": {"X-Key": "canary"}}), None);
+    ready(&handle).await;
+    let expected = "no access with [hidden]";
+    match call(&handle, "t", json!({"as": "result"})).await {
+        McpCallEnd::Result(result) => assert_eq!(result["error"], expected),
+        other => panic!("{other:?}"),
+    }
+    match call(&handle, "t", json!({"as": "error"})).await {
+        McpCallEnd::Failed(text) => {
+            assert_eq!(text, format!("the server refused the call: {expected}"));
+        }
+        other => panic!("{other:?}"),
+    }
+    handle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_ended_is_renewed_once_and_handed_over() {
     let renewals = Arc::new(Mutex::new(Vec::new()));
     let seen = renewals.clone();

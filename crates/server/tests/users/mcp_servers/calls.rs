@@ -4,8 +4,8 @@ use codelab_fakemodel::Reply;
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::Lab;
 use super::script::{McpScript, tool};
+use super::{CANARY, Lab, holds};
 
 impl Lab {
     /// A project with one MCP server that is connected.
@@ -128,6 +128,33 @@ async fn a_permission_lets_calls_pass_until_the_definition_changes() {
         messages.iter().any(refused),
         "the model is told: {messages:?}"
     );
+}
+
+#[tokio::test]
+async fn an_error_that_repeats_a_header_shows_it_to_nobody() {
+    let (lab, mcp) = Lab::connected(vec![tool("read", "Reads")]).await;
+    mcp.script().refuses = true;
+    let allow = json!({"tool": "read", "permission": "allow"});
+    lab.tell("db", "permission", allow).await.expect(200);
+    let session = lab.person.session(lab.project).await;
+    lab.calls("mcp__db__read", json!({}));
+    lab.server.model.reply(Reply::text("It failed."));
+    lab.person.say(&session, "coder", "read").await.expect(200);
+    let told = lab.server.model.requests().last().unwrap().body.to_string();
+    assert!(told.contains("not with [hidden]"), "{told}");
+    let mut shown = vec![told];
+    for path in [
+        format!("/my/chat/{session}/messages/"),
+        format!("/my/chat/{session}/audit/"),
+        format!("/my/chat/sessions/{session}/export?format=json"),
+    ] {
+        shown.push(lab.person.get(&path).await.expect(200).to_string());
+    }
+    for text in shown {
+        assert!(!text.contains(CANARY), "{text}");
+    }
+    // Events are rows of the database.
+    assert!(!holds(lab.server.data_dir(), CANARY));
 }
 
 #[tokio::test]

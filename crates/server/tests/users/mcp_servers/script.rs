@@ -23,6 +23,8 @@ pub struct Script {
     pub grants: Vec<String>,
     /// Where people would log in, if not at this server.
     pub authorization_endpoint: Option<String>,
+    /// Calls fail, and the error repeats the key.
+    pub refuses: bool,
     /// What the token endpoint was asked with.
     pub used: Vec<String>,
     issued: usize,
@@ -103,6 +105,11 @@ async fn answer(State(mcp): State<McpScript>, headers: HeaderMap, body: Bytes) -
             "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "script", "version": "1"}}),
         "tools/list" => json!({"tools": script.tools}),
+        "tools/call" if script.refuses => {
+            let message = format!("not with {}", text("x-key"));
+            let error = json!({"code": -32000, "message": message});
+            return json_of(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        }
         "tools/call" => {
             script.called += 1;
             json!({"content": [{"type": "text", "text": "done"}]})
