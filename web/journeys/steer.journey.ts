@@ -42,6 +42,7 @@ test("a running turn is steered, and the session forked from its answer", async 
   await page.locator(".dock textarea").fill("Later");
   await page.locator(".dock textarea").press("Enter");
   await page.locator(".queue li[data-steers=false]", { hasText: "Later" }).waitFor();
+  await world.loseOwner(true);
   const call = await world.awaitCall(session);
   await world.finishCall(session, call, { success: true, files: [] });
   await page.locator(".role-user", { hasText: "Use tabs" }).locator(".chip", { hasText: "Steered" }).waitFor();

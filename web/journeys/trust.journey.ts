@@ -38,10 +38,13 @@ test("instructions are told to nobody before a person trusted them in the page",
   interface Clients {
     clients: { waiting_contents: number }[];
   }
-  await until(async () => {
-    const { clients } = await world.api<Clients>("/my/projects/1/clients/");
-    return clients.some((client) => client.waiting_contents === 1) ? true : undefined;
-  });
+  const isReported = () =>
+    until(async () => {
+      const { clients } = await world.api<Clients>("/my/projects/1/clients/");
+      return clients.some((client) => client.waiting_contents === 1) ? true : undefined;
+    });
+  await isReported();
+  if (await world.loseOwner(true)) await isReported();
   const session = await world.session("Trust");
   await world.send(session, "Hello", "coder");
   const { page, complaints } = await world.open(`#/sessions/${session}`);

@@ -441,5 +441,6 @@ describe("changes", () => {
   });
   test("what hides or turns text is made visible", () => {
     expect(visible("a\u202eb\u200bc\u001b[0m\td\n")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[0m\td\n");
+    expect(visible("❤\ufe0f a\u3164b\u2800c\u{e000}")).toBe("❤\ufe0f a⟨U+3164⟩b⟨U+2800⟩c⟨U+E000⟩");
   });
 });

@@ -123,8 +123,9 @@ pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
 pub(crate) const MAX_REASON_CHARS: usize = 300;
 /// Bytes that are kept of what a call did: a path or a command.
 pub(crate) const MAX_ABOUT_BYTES: usize = 4096;
-/// How long a rewind waits for a client to take its call.
-pub(crate) const MAX_UNCLAIMED_REWIND_SECONDS: u64 = 60;
+/// How long a rewind waits for a client to take its call. Whoever asked waits a little longer, and so
+/// hears of it.
+pub(crate) const MAX_UNCLAIMED_REWIND_SECONDS: u64 = 50;
 /// Writes that one rewind takes back.
 pub(crate) const MAX_REWOUND_CALLS: usize = 5000;
 /// Rewinds that a session remembers; the oldest cannot be undone any more.

@@ -117,11 +117,19 @@ pub fn visible(text: &str, max_chars: usize) -> String {
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
-        '\u{200b}'..='\u{200f}'
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
             | '\u{feff}'
-            | '\u{e0000}'..='\u{e007f}'
+            | '\u{ffa0}'
+            | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -146,8 +154,8 @@ mod tests {
 
     #[test]
     fn nothing_shown_moves_the_cursor_or_hides_text() {
-        let shown = visible("a\u{1b}[2J\u{7f}\u{9b}b\r\n\u{202e}c", 100);
-        assert_eq!(shown, "a\u{241b}[2J\u{fffd}\u{fffd}b\n\u{fffd}c");
+        let shown = visible("a\u{1b}[2J\u{7f}\u{9b}b\r\n\u{202e}c\u{3164}", 100);
+        assert_eq!(shown, "a\u{241b}[2J\u{fffd}\u{fffd}b\n\u{fffd}c\u{fffd}");
         assert_eq!(visible("abcdef", 3), "abc…");
     }
 }

@@ -393,8 +393,8 @@ impl StreamableHttpClient for HttpServer {
         let awaits_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let body = read_whole(response, self.inner.max_message_bytes).await;
         let body = body.map_err(failed)?.into_body();
-        if values::has_too_many(&body) {
-            return Err(failed(McpHttpFailure::Malformed(values::blame())));
+        if let Some(fault) = values::fault(&body) {
+            return Err(failed(McpHttpFailure::Malformed(fault)));
         }
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) if content_type.starts_with(JSON) => {

@@ -70,14 +70,14 @@ impl Runtime {
                 crate::state_of(session)?.addressee(None, &team.team)
             }
         };
-        let reader = match delivery {
-            Delivery::Steer => reader_of(&crate::state_of(session)?),
+        let steered = match delivery {
+            Delivery::Steer => steered_agent(&crate::state_of(session)?),
             Delivery::Queue => None,
         };
-        let reader = reader.or_else(|| addressee.clone());
+        let agent_that_reads = steered.or_else(|| addressee.clone());
         if attachments.iter().any(|file| file.about.is_image())
             && let Err(refused) = self
-                .check_takes_images(session, &space, reader.as_ref())
+                .check_takes_images(session, &space, agent_that_reads.as_ref())
                 .await
         {
             return self
@@ -150,7 +150,7 @@ impl Runtime {
 
 /// The agent that is told what steers a direct call; the tasks of a plan get files by their names
 /// where their models do not take them.
-fn reader_of(session: &Session) -> Option<AgentName> {
+fn steered_agent(session: &Session) -> Option<AgentName> {
     let turn = session.turn().filter(|turn| turn.workflow().is_none());
     let mut threads = turn.into_iter().flat_map(Turn::threads);
     threads.next().map(|thread| thread.agent().clone())

@@ -115,11 +115,11 @@ impl SearchWords {
             .filter(|(_, which)| *which != 0)
             .take(MAX_PLACES);
         let mut before = (0, 0);
-        let found: Vec<SealedPlace> = places
+        let found: Vec<FoundWord> = places
             .map(|(at, which)| {
                 let chars = before.1 + text[before.0..at].chars().count();
                 before = (at, chars);
-                SealedPlace { at, chars, which }
+                FoundWord { at, chars, which }
             })
             .collect();
         let different = |first: usize| {
@@ -143,7 +143,7 @@ impl SearchWords {
 }
 
 /// Where a word of the search is in a text.
-struct SealedPlace {
+struct FoundWord {
     at: usize,
     /// Characters before it.
     chars: usize,

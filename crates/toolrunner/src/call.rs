@@ -160,6 +160,7 @@ impl RunnerState {
             }
         };
         self.serving(&key.session_id);
+        self.tell_approve(&key.session_id).await;
         let claim = JournalClaim {
             tool: info.tool.clone(),
             digest: call.digest.clone(),

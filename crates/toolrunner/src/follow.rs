@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError, EventData, EventStream};
 use codelab_protocol::{
-    ApprovalRequest, CallId, ChangeProjectSession, Patch, SessionEvent, SessionEventBody,
-    SessionId, ToolCallEvent,
+    ApprovalRequest, AttachedClient, CallId, ChangeProjectSession, Patch, SessionEvent,
+    SessionEventBody, SessionId, ToolCallEvent,
 };
 use codelab_workspace::CallKey;
 use tokio::time::sleep;
@@ -148,6 +148,7 @@ async fn handle(
             if shared.approve.is_some()
                 && shared.may_serve(&session)
                 && known.is_ours(shared, &session).await?
+                && shared.will_serve(&session).await
             {
                 shared.tell_approve(&session).await;
             }
@@ -360,8 +361,24 @@ impl RunnerState {
 }
 
 impl RunnerState {
+    /// Whether the calls of the session come here. Where several clients are attached, that is known
+    /// after the first one.
+    async fn will_serve(&self, session: &SessionId) -> bool {
+        if lock(&self.served).contains(session) {
+            return true;
+        }
+        let others = |client: &AttachedClient| client.present && client.client_id != self.client_id;
+        match self.client.clients(self.project).await {
+            Ok(clients) => !clients.iter().any(others),
+            Err(error) => {
+                tracing::debug!(%error, "the clients of the project are not known");
+                false
+            }
+        }
+    }
+
     /// The person at this machine said what passes in the sessions that are served here.
-    async fn tell_approve(&self, session: &SessionId) {
+    pub(crate) async fn tell_approve(&self, session: &SessionId) {
         let Some(mode) = self.approve else { return };
         {
             let mut told = lock(&self.told);

@@ -32,6 +32,7 @@ const OBJECTS: &str = "objects";
 const CALLS: &str = "calls";
 const REWINDS: &str = "rewinds";
 const LOCK: &str = "lock";
+const TIDY_PAUSE: Duration = Duration::from_secs(60 * 60);
 /// Bytes of a digest that name a session's folder or a call's file.
 const NAME_BYTES: usize = 16;
 
@@ -64,6 +65,8 @@ pub(crate) struct BeforeStore {
     stored_bytes: AtomicU64,
     /// The time of the last record, so that no two have the same.
     last_at: AtomicU64,
+    /// Nanoseconds since 1970.
+    tidied_at: AtomicU64,
     failpoint: ClientFailpoint,
 }
 
@@ -81,10 +84,29 @@ impl BeforeStore {
             limits,
             stored_bytes: AtomicU64::new(0),
             last_at: AtomicU64::new(0),
+            tidied_at: AtomicU64::new(0),
             failpoint,
         };
         store.tidy_up()?;
+        store.tidied_at.store(store.next_at(), Ordering::Relaxed);
         Ok(store)
+    }
+
+    /// A client can run for months.
+    fn tidy_up_sometimes(&self) {
+        let (now, last) = (self.next_at(), self.tidied_at.load(Ordering::Relaxed));
+        let pause = u64::try_from(TIDY_PAUSE.as_nanos()).unwrap_or(u64::MAX);
+        let is_time = now.saturating_sub(last) >= pause;
+        let ordering = Ordering::Relaxed;
+        if is_time
+            && self
+                .tidied_at
+                .compare_exchange(last, now, ordering, ordering)
+                .is_ok()
+            && let Err(error) = self.tidy_up()
+        {
+            tracing::warn!(%error, "old contents of files could not be removed");
+        }
     }
 
     /// Nanoseconds since 1970, later than any that was given before.

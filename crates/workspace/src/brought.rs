@@ -26,6 +26,8 @@ pub use skill::{FoundSkill, SkillFile};
 
 use self::skill::CachedSkill;
 
+/// A skill that is read and not used, because of its size or its name, takes time too.
+const MAX_READ_SKILLS: usize = 4 * MAX_SKILLS;
 /// `.mcp.json` can have long arguments.
 const MAX_MCP_BYTES: u64 = 256 << 10;
 const MCP_FILE: &str = ".mcp.json";
@@ -141,6 +143,10 @@ impl BroughtFiles {
         for base in SKILL_FOLDERS {
             for name in self.names_in(base, brought) {
                 let folder = format!("{base}/{name}");
+                if brought.skills.len() >= MAX_SKILLS || kept.len() >= MAX_READ_SKILLS {
+                    brought.pass_over(format!("{folder} is not read: {MAX_SKILLS} skills at most"));
+                    continue;
+                }
                 let known = cache.remove(&folder);
                 let skill = match skill::read(&self.root, &folder, &name, known) {
                     Ok(Some(skill)) => skill,
@@ -161,8 +167,6 @@ impl BroughtFiles {
                             "{folder} is not used, because {first} has the same name"
                         ));
                     }
-                } else if brought.skills.len() >= MAX_SKILLS {
-                    brought.pass_over(format!("{folder} is not read: {MAX_SKILLS} skills at most"));
                 } else if let Some(left) = room.checked_sub(found.text.content.len()) {
                     *room = left;
                     brought.skills.push(found);

@@ -16,6 +16,7 @@ mod output;
 mod root;
 mod sandbox;
 mod seen;
+mod swap;
 mod text;
 mod tools;
 mod walk;

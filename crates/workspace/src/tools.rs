@@ -25,9 +25,7 @@ pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
 pub(crate) use search::search_in_code;
-pub(crate) use write::{
-    WrittenPath, create_directory, keep_owner, name_new, sync_folder, write_file,
-};
+pub(crate) use write::{WrittenPath, create_directory, keep_owner, sync_folder, write_file};
 
 pub(crate) fn refused(refusal: &ToolRefusal) -> Value {
     let mut result = json!({"success": false, "error": refusal.to_string()});

@@ -95,10 +95,13 @@ function linesOf(text: string): string[] {
   return lines;
 }
 
-/** Characters that hide or reorder text, made visible: what is approved must be what is read. */
+/**
+ * Characters that hide or reorder text, made visible: what is approved must be what is read. The
+ * selectors that only choose the look of an emoji stay.
+ */
 export function visible(text: string): string {
   return text.replace(
-    /(?![\t\n])[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e0fff}]/gu,
+    /(?![\t\n\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu,
     (character) => `⟨U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 }

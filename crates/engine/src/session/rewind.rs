@@ -270,7 +270,7 @@ impl Transition<'_, '_> {
             left: files.left,
             not_covered,
             messages,
-            undone: wanted.undo,
+            undone: wanted.undo && error.is_none(),
             error,
         };
         self.log()

@@ -7,6 +7,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
+use super::did::has_done;
 use super::{
     EDITED_BY_PERSON, OpenCall, PlannedCall, REFUSED, Thread, ThreadPhase, agent_of, error_data,
 };
@@ -197,13 +198,22 @@ impl Output {
     }
 
     pub(crate) fn close_call(&mut self, call_id: &CallId, status: CallStatus) {
-        let call_id = call_id.clone();
+        self.close_call_that_did(call_id, status, None);
+    }
+
+    /// A call without a result; `did` is what it may have done.
+    pub(crate) fn close_call_that_did(
+        &mut self,
+        call_id: &CallId,
+        status: CallStatus,
+        did: Option<String>,
+    ) {
         self.push(Effect::CallClosed {
-            call_id,
+            call_id: call_id.clone(),
             status,
             result_digest: None,
             span: None,
-            did: None,
+            did,
         });
     }
 }
@@ -484,7 +494,7 @@ impl Transition<'_, '_> {
             status: CallStatus::Finished,
             result_digest: Some(digest),
             span: Some(span),
-            did: call.about().filter(|_| call.has_done(&result)),
+            did: call.about().filter(|_| has_done(&call.tool, &result)),
         });
         self.withdraw_elicitation(&thread, &call);
         self.session.note_result(&call, &result);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ended_or_unknown, text_of};
-use super::did::succeeded;
+use super::did::has_done;
 use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
 use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
@@ -172,15 +172,8 @@ impl Transition<'_, '_> {
         self.withdraw_elicitation(&thread, &call);
         let OpenCall { call_id, tool, .. } = &call;
         let name = tool.name();
-        // A write is known to the client; what else ran may have done anything.
-        let is_write = tool.is(Tool::WriteFile) || tool.is(Tool::CreateDirectory);
-        self.output.push(Effect::CallClosed {
-            call_id: call_id.clone(),
-            status: CallStatus::TimedOut,
-            result_digest: None,
-            span: None,
-            did: call.about().filter(|_| !is_write),
-        });
+        self.output
+            .close_call_that_did(call_id, CallStatus::TimedOut, call.may_have_done());
         self.view()
             .show_closed(&thread, call_id, CallOutcome::Unknown);
         let message = format!(
@@ -228,7 +221,7 @@ impl Transition<'_, '_> {
             status,
             result_digest: Some(digest),
             span: Some(span),
-            did: late.did.clone().filter(|_| succeeded(&result)),
+            did: late.did.clone().filter(|_| has_done(&late.tool, &result)),
         });
         let tool = late.tool.name();
         let text = format!(

@@ -22,18 +22,24 @@ impl OpenCall {
         Some(cut(&about, MAX_ABOUT_BYTES).to_owned())
     }
 
-    /// Whether it did anything. A command that failed may have.
-    pub(super) fn has_done(&self, result: &Value) -> bool {
-        match &self.tool {
-            CalledTool::BuiltIn(Tool::ExecuteCommand) => {
-                succeeded(result) || result.get("exit_code").is_some_and(|code| !code.is_null())
-            }
-            CalledTool::BuiltIn(_) => succeeded(result),
-            CalledTool::Named(_) => true,
-        }
+    /// What it may have done, where nobody knows its end. What it wrote is known to the client.
+    pub(super) fn may_have_done(&self) -> Option<String> {
+        let is_write = self.tool.is(Tool::WriteFile) || self.tool.is(Tool::CreateDirectory);
+        self.about().filter(|_| !is_write)
     }
 }
 
-pub(super) fn succeeded(result: &Value) -> bool {
+/// Whether the call did anything. A command that failed, was stopped or got lost may have.
+pub(super) fn has_done(tool: &CalledTool, result: &Value) -> bool {
+    match tool {
+        CalledTool::BuiltIn(Tool::ExecuteCommand) => {
+            succeeded(result) || result.get("exit_code").is_some()
+        }
+        CalledTool::BuiltIn(_) => succeeded(result),
+        CalledTool::Named(_) => true,
+    }
+}
+
+fn succeeded(result: &Value) -> bool {
     result.get("success") != Some(&Value::Bool(false))
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, DequeueReason, ErrorCode,
-    ErrorData, MessageDequeued, MessageId, ModelOutput, SessionEventBody, SessionKind, TurnId,
-    TurnStatus,
+    AgentName, CallId, CallOutcome, ChunkBody, Completion, CompletionStatus, DequeueReason,
+    ErrorCode, ErrorData, MessageDequeued, MessageId, ModelOutput, SessionEventBody, SessionKind,
+    TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use super::{COMPLETED, OpenCall, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::session::Transition;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
 use crate::{
@@ -327,20 +327,20 @@ impl Transition<'_, '_> {
             | ThreadPhase::Thinking { .. }
             | ThreadPhase::Queued
             | ThreadPhase::AwaitingRoom => {}
-            ThreadPhase::AwaitingResult { call, .. } | ThreadPhase::Calling { call, .. } => {
-                self.withdraw_elicitation(&thread, &call);
-                self.cancel_call(&thread, &call.call_id, &call.tool.name());
+            ThreadPhase::AwaitingResult { call, claim, .. } => {
+                self.stop_call(&thread, &call, claim.is_some());
             }
+            ThreadPhase::Calling { call, begun } => self.stop_call(&thread, &call, begun),
             ThreadPhase::AwaitingApproval { call, approval } => {
                 self.withdraw_approval(&approval);
-                self.cancel_call(&thread, &call.call_id, &call.tool.name());
+                self.cancel_call(&thread, &call.call_id, &call.tool.name(), None);
             }
             // Tasks that go on may wait for the same answer.
             ThreadPhase::AwaitingBudget { approval, .. }
                 if self.session.waiting_thread(&approval.call_id).is_some() => {}
             ThreadPhase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
             ThreadPhase::AwaitingAnswer { call_id, .. } => {
-                self.cancel_call(&thread, &call_id, "ask_followup_question")
+                self.cancel_call(&thread, &call_id, "ask_followup_question", None)
             }
         }
         for call in std::mem::take(&mut thread.waiting_calls) {
@@ -348,8 +348,16 @@ impl Transition<'_, '_> {
         }
     }
 
-    fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {
-        self.output.close_call(call_id, CallStatus::Cancelled);
+    /// One that has begun may have done something.
+    fn stop_call(&mut self, thread: &Thread, call: &OpenCall, has_begun: bool) {
+        self.withdraw_elicitation(thread, call);
+        let did = call.may_have_done().filter(|_| has_begun);
+        self.cancel_call(thread, &call.call_id, &call.tool.name(), did);
+    }
+
+    fn cancel_call(&mut self, thread: &Thread, call_id: &CallId, tool: &str, did: Option<String>) {
+        self.output
+            .close_call_that_did(call_id, CallStatus::Cancelled, did);
         self.view()
             .show_closed(thread, call_id, CallOutcome::Cancelled);
         self.tool_message(thread, call_id, tool, CANCELLED.to_owned());

@@ -137,7 +137,9 @@ impl Transition<'_, '_> {
     fn named_call_unknown(&mut self, thread: Thread, call: &OpenCall, why: &str) {
         self.withdraw_elicitation(&thread, call);
         let name = call.tool.name();
-        self.output.close_call(&call.call_id, CallStatus::TimedOut);
+        let did = call.may_have_done();
+        self.output
+            .close_call_that_did(&call.call_id, CallStatus::TimedOut, did);
         self.view()
             .show_closed(&thread, &call.call_id, CallOutcome::Unknown);
         let message = format!("{why}. {name} may or may not have run: look before you repeat it");

@@ -63,18 +63,18 @@ impl Events {
                 }
             };
             let ready = &mut self.ready;
-            let mut is_heavy = false;
+            let mut fault = None;
             let read = self.parser.push(&piece, |fields| {
-                is_heavy |= values::has_too_many(fields.data);
-                if !is_heavy {
+                fault = fault.take().or_else(|| values::fault(fields.data));
+                if fault.is_none() {
                     ready.push_back(event(fields));
                 }
                 Ok::<(), EventTooLong>(())
             });
-            if is_heavy {
+            if let Some(fault) = fault {
                 self.is_over = true;
-                self.last_words.blame(values::blame());
-                return Some(Err(SseError::Body(values::blame().into())));
+                self.last_words.blame(fault.clone());
+                return Some(Err(SseError::Body(fault.into())));
             }
             if let Err(error) = read {
                 self.is_over = true;

@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 /// New processes are looked for until a round finds none, this often at most.
 const MAX_ROUNDS: usize = 200;
-/// The table is read line by line while parents end and orphans move, so one look may miss a
-/// process; a second does not.
-const EMPTY_ROUNDS: usize = 2;
-const PAUSE: Duration = Duration::from_millis(5);
+/// A program may fork faster than it is found for this long.
+const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// From now on a descendant whose parent dies becomes a child of this process.
 pub fn adopt_orphans() -> io::Result<()> {
@@ -41,21 +40,24 @@ pub fn end_all() {
         }
         send(&fresh, Signal::STOP);
     }
-    let mut empty_rounds = 0;
-    for _ in 0..MAX_ROUNDS {
-        let found = living();
-        empty_rounds = if found.is_empty() {
-            empty_rounds + 1
-        } else {
-            0
-        };
-        if empty_rounds >= EMPTY_ROUNDS {
-            return;
-        }
-        send(&found, Signal::KILL);
-        thread::sleep(PAUSE);
-        reap_ended();
+    // Whoever loses its parent becomes a child of this process: without children nothing is left.
+    let ended_by = Instant::now() + MAX_TIME;
+    while reap_ended() && Instant::now() < ended_by {
+        let children = children().unwrap_or_else(living);
+        send(&children, Signal::KILL);
+        thread::yield_now();
     }
+}
+
+/// Those that the kernel names at once, which is faster than looking through the whole table.
+fn children() -> Option<Vec<Pid>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
+        let pids = fs::read_to_string(thread.path().join("children")).ok()?;
+        let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+        found.extend(pids.filter_map(Pid::from_raw));
+    }
+    Some(found)
 }
 
 fn send(pids: &[Pid], signal: Signal) {
@@ -65,9 +67,15 @@ fn send(pids: &[Pid], signal: Signal) {
     }
 }
 
-/// Waits for children that have ended, so that they leave the table.
-pub fn reap_ended() {
-    while let Ok(Some(_)) = rustix::process::waitpid(None, WaitOptions::NOHANG) {}
+/// Waits for children that have ended, so that they leave the table. Whether others are left.
+pub fn reap_ended() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
 }
 
 /// The living ones, from the table of processes.

@@ -75,8 +75,8 @@ impl LineTransport {
                 let rest = self.buffer.split_off(end + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 line.truncate(end);
-                if values::has_too_many(&line) {
-                    self.last_words.blame(values::blame());
+                if let Some(fault) = values::fault(&line) {
+                    self.last_words.blame(fault);
                     return None;
                 }
                 return Some(line);

@@ -184,7 +184,7 @@ fn end_server() {
 /// Reaps adopted processes until the server itself has ended.
 fn await_server(server: Pid) -> ExitCode {
     loop {
-        match rustix::process::waitpid(None, WaitOptions::empty()) {
+        match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == server => {
                 let code = status
                     .exit_status()
@@ -201,8 +201,7 @@ fn await_server(server: Pid) -> ExitCode {
 fn end_rest() {
     descendants::signal_all(Signal::TERM);
     let patient_until = Instant::now() + GRACE_AFTER_TERM;
-    while Instant::now() < patient_until && !descendants::living().is_empty() {
-        descendants::reap_ended();
+    while descendants::reap_ended() && Instant::now() < patient_until {
         thread::sleep(PAUSE);
     }
     descendants::end_all();

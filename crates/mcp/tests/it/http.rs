@@ -154,42 +154,46 @@ async fn an_answer_without_end_is_refused_while_it_is_read() {
     }
 }
 
-/// A few bytes of JSON become a value of many.
+/// A few bytes of JSON become a value of many, and a parser follows nesting only so far.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_too_many_values_is_not_parsed() {
+async fn an_answer_of_too_many_or_too_deep_values_is_refused_at_once() {
     let many = vec!["{\"\":0}"; 60_000].join(",");
-    let many = format!("{{\"structuredContent\":{{\"a\":[{many}]}},\"content\":[]}}");
-    for (kind, before, after) in [
-        ("application/json", "", ""),
-        ("text/event-stream", "data: ", "\n\n"),
+    let deep = format!("{}{}", "[".repeat(40_000), "]".repeat(40_000));
+    for (value, expected) in [
+        (format!("[{many}]"), "more than 100000 JSON values"),
+        (deep, "nested deeper than 100 levels"),
     ] {
-        let many = many.clone();
-        let url = serve(move |asked| {
-            let request = asked.json();
-            match plainly(&request) {
-                Some(bytes) => (bytes, None),
-                None if asked.head.starts_with("post") => {
-                    let id = &request["id"];
-                    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{many}}}");
-                    let body = format!("{before}{message}{after}");
-                    let head = format!("content-type: {kind}\r\n");
-                    (answer("200 OK", &head, &body), None)
+        for (kind, before, after) in [
+            ("application/json", "", ""),
+            ("text/event-stream", "data: ", "\n\n"),
+        ] {
+            let value = value.clone();
+            let url = serve(move |asked| {
+                let request = asked.json();
+                match plainly(&request) {
+                    Some(bytes) => (bytes, None),
+                    None if asked.head.starts_with("post") => {
+                        let id = &request["id"];
+                        let result = format!("{{\"structuredContent\":{value},\"content\":[]}}");
+                        let message =
+                            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+                        let body = format!("{before}{message}{after}");
+                        let head = format!("content-type: {kind}\r\n");
+                        (answer("200 OK", &head, &body), None)
+                    }
+                    None => (answer("405 No", "", ""), None),
                 }
-                None => (answer("405 No", "", ""), None),
-            }
-        })
-        .await;
-        let handle = reached(&json!({"url": url}), None);
-        ready(&handle).await;
-        let end = call(&handle, "t", json!({})).await;
-        let McpCallEnd::Unknown(reason) = end else {
-            panic!("{end:?}");
-        };
-        assert!(
-            reason.contains("more than 100000 JSON values"),
-            "{kind}: {reason}"
-        );
-        handle.stop().await;
+            })
+            .await;
+            let handle = reached(&json!({"url": url}), None);
+            ready(&handle).await;
+            let end = call(&handle, "t", json!({})).await;
+            let McpCallEnd::Unknown(reason) = end else {
+                panic!("{end:?}");
+            };
+            assert!(reason.contains(expected), "{kind}: {reason}");
+            handle.stop().await;
+        }
     }
 }
 

@@ -43,9 +43,12 @@ pub enum BroughtRefused {
     NotWaiting,
     #[error("The content has changed since it was shown; look at it again")]
     Changed,
+    #[error("The content is too large to be shown here; look at it with `codelab trust`")]
+    NotShown,
 }
 
 /// What the workspace of one client brings.
+#[derive(Clone)]
 pub(super) struct Brought {
     /// Of the report; absent while texts are missing.
     pub known: Option<Digest>,
@@ -183,8 +186,12 @@ impl Space {
         let (workspace, before) = clients
             .take_brought(client)
             .ok_or(BroughtRefused::Unknown)?;
-        let brought = Brought::new(report, &workspace, before);
+        let brought = Brought::new(report, &workspace, before.clone());
         if others + brought.bytes > MAX_BROUGHT_BYTES {
+            // What it reported before still counts.
+            if let Some(before) = before {
+                clients.keep_brought(client, before);
+            }
             return Err(BroughtRefused::Full);
         }
         let missing = brought.missing();
@@ -283,6 +290,9 @@ impl Space {
         let waiting = waiting.ok_or(BroughtRefused::NotWaiting)?;
         if waiting.digest != trusted.digest {
             return Err(BroughtRefused::Changed);
+        }
+        if waiting.truncated {
+            return Err(BroughtRefused::NotShown);
         }
         let waiting = WaitingContent {
             decided: true,

@@ -8,6 +8,12 @@ use crate::error::{ApiError, ApiResult};
 
 pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
     match choice(given.decision)? {
+        DecisionChoice::Approve if given.modified_args.as_ref().is_some_and(says_something) => {
+            Err(ApiError::new(
+                ErrorCode::InvalidDecision,
+                "modified_args count only with EDIT; APPROVE runs the call as it is",
+            ))
+        }
         DecisionChoice::Approve => Ok(Decision::Approve {
             remember: given.remember.unwrap_or(false),
         }),
@@ -22,6 +28,15 @@ pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
             )),
             None => Err(ApiError::missing("modified_args")),
         },
+    }
+}
+
+/// Programs may fill a field that they do not use.
+fn says_something(arguments: &Value) -> bool {
+    match arguments {
+        Value::Null => false,
+        Value::Object(arguments) => !arguments.is_empty(),
+        _ => true,
     }
 }
 

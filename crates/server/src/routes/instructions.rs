@@ -123,7 +123,9 @@ fn refused(refused: BroughtRefused) -> ApiError {
         BroughtRefused::Unknown => ClientId::not_found(),
         BroughtRefused::TooLarge { .. } => ApiError::new(ErrorCode::PayloadTooLarge, why),
         BroughtRefused::Invalid { field, .. } => ApiError::invalid(why).with("field", field),
-        BroughtRefused::Full | BroughtRefused::Changed => ApiError::new(ErrorCode::Conflict, why),
+        BroughtRefused::Full | BroughtRefused::Changed | BroughtRefused::NotShown => {
+            ApiError::new(ErrorCode::Conflict, why)
+        }
         BroughtRefused::NotWaiting => ApiError::new(ErrorCode::NotFound, why),
     }
 }

@@ -103,7 +103,7 @@ impl RunnerState {
                 if tried.len() >= MAX_TRIED {
                     tried.clear();
                 }
-                tried.insert(key)
+                tried.insert(key.clone())
             };
             if !is_new {
                 continue;
@@ -118,7 +118,8 @@ impl RunnerState {
                     );
                 }
                 Err(error) => {
-                    tracing::warn!(path, %error, "what a person trusted cannot be stored")
+                    tracing::warn!(path, %error, "what a person trusted cannot be stored, it is tried again");
+                    lock(&self.brought.tried).remove(&key);
                 }
             }
         }

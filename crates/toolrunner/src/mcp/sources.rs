@@ -166,6 +166,11 @@ pub fn what_starts(file: &BroughtFile, workspace: &Path) -> Vec<String> {
                     "{name}: starts {}{place} with your rights, outside the sandbox",
                     words.join(" ")
                 ));
+                // Their values can be secrets.
+                let variables: Vec<String> = stdio.env.keys().map(|key| in_quotes(key)).collect();
+                if !variables.is_empty() {
+                    lines.push(format!("{name}: sets {}", variables.join(", ")));
+                }
                 let folder = match &stdio.cwd {
                     Some(cwd) => workspace.join(cwd),
                     None => workspace.to_owned(),
@@ -174,11 +179,7 @@ pub fn what_starts(file: &BroughtFile, workspace: &Path) -> Vec<String> {
                     .chain(&stdio.args)
                     .filter(|word| lies_in(workspace, &folder, word));
                 if let Some(word) = inside.next() {
-                    lines.push(format!(
-                        "{name}: {} lies in this folder. Whoever can change it, agents included, \
-                         changes what runs. Trust does not cover it.",
-                        in_quotes(word)
-                    ));
+                    lines.push(format!("{name}: {} lies in this folder", in_quotes(word)));
                 }
             }
             ServerConfig::Http(http) => {
@@ -188,6 +189,12 @@ pub fn what_starts(file: &BroughtFile, workspace: &Path) -> Vec<String> {
                 ));
             }
         }
+    }
+    let starts = |server: &ServerConfig| matches!(server, ServerConfig::Stdio(_));
+    if config.servers.values().any(starts) {
+        let text = "Trust covers this file, not the programs that it starts. Whoever can change a \
+                    program, agents included, changes what runs.";
+        lines.push(text.to_owned());
     }
     lines.extend(config.warnings.iter().map(|warning| visible(warning)));
     lines
@@ -333,7 +340,8 @@ mod tests {
         fs::create_dir(lab.work().join("tools")).unwrap();
         fs::write(lab.work().join("tools/deep.py"), "").unwrap();
         lab.theirs(
-            r#"{"mcpServers": {"a": {"command": "python3", "args": ["server.py", "\u001b[2J b"]},
+            r#"{"mcpServers": {"a": {"command": "python3", "args": ["server.py", "\u001b[2J b"],
+                "env": {"LD_PRELOAD": "./canary.so", "\u001bX": "canary"}},
                 "b": {"url": "https://a.test/mcp"},
                 "c": {"command": "python3", "args": ["deep.py"], "cwd": "tools"}}}"#,
         );
@@ -349,6 +357,14 @@ mod tests {
             lines.contains("b: sends requests to https://a.test/mcp"),
             "{lines}"
         );
+        assert!(
+            lines.contains("LD_PRELOAD") && !lines.contains("canary"),
+            "{lines}"
+        );
+        assert!(lines.contains("not the programs that it starts"), "{lines}");
         assert!(!lines.contains('\u{1b}'), "{lines}");
+        lab.theirs(r#"{"mcpServers": {"b": {"url": "https://a.test/mcp"}}}"#);
+        let lines = what_starts(&lab.file(), &lab.work()).join("\n");
+        assert!(!lines.contains("programs"), "{lines}");
     }
 }

@@ -82,6 +82,7 @@ impl<'a> Keeping<'a> {
             }
             (Err(None), _) | (Ok(_), None) => return,
         };
+        store.tidy_up_sometimes();
         let record = |before| WriteRecord {
             session_id: key.session_id.clone(),
             call_id: key.call_id.clone(),

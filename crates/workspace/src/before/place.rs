@@ -13,7 +13,8 @@ use sha2::{Digest as _, Sha256};
 use super::keep::permissions;
 use super::record::{Content, PathState};
 use crate::root::{Root, open_file};
-use crate::tools::{keep_owner, name_new, sync_folder};
+use crate::swap::{self, Swapped, name_new};
+use crate::tools::{keep_owner, sync_folder};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -24,7 +25,15 @@ enum Missing {
     Leave,
 }
 
-/// Hands that touch nothing but files of the workspace.
+/// Names beside a file that one step uses, and after a crash uses again.
+pub(crate) struct TemporaryNames {
+    /// What is being written. Whatever is there is unfinished.
+    pub draft: OsString,
+    /// A whole file: the new one before it has its name, or what was there before.
+    pub aside: OsString,
+}
+
+/// Touches nothing but files of the workspace.
 pub(crate) struct FileHand<'a> {
     root: &'a Root,
 }
@@ -39,34 +48,7 @@ impl<'a> FileHand<'a> {
         let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
             return Ok(PathState::Absent);
         };
-        let metadata = match folder.symlink_metadata(&name) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathState::Absent),
-            Err(error) => return Err(error),
-        };
-        let mode = Some(permissions(metadata.mode()));
-        if metadata.is_dir() {
-            return Ok(PathState::Folder { mode });
-        }
-        if !metadata.is_file() {
-            return Ok(PathState::Other);
-        }
-        let mut file = opened(&folder, &name)?;
-        let mut digest = Sha256::new();
-        let (mut size, mut buffer) = (0, vec![0; BUFFER_BYTES]);
-        loop {
-            let read = file.read(&mut buffer)?;
-            if read == 0 {
-                break;
-            }
-            size += read as u64;
-            digest.update(&buffer[..read]);
-        }
-        let hash = hex::encode(digest.finalize());
-        Ok(PathState::File {
-            content: Content { hash, size },
-            mode,
-        })
+        state(&folder, &name)
     }
 
     /// A regular file, for reading.
@@ -77,20 +59,40 @@ impl<'a> FileHand<'a> {
         }
     }
 
-    /// Gives the path this content in one step. `present` is what was seen there. `temporary` is the
-    /// name of the draft, which an earlier process may have left.
+    /// Ends what an earlier process began and did not end: what it exchanged or took aside is
+    /// removed if it is one of `known`, and else it is somebody's and gets its place again.
+    pub fn settle(
+        &self,
+        real: &Path,
+        names: &TemporaryNames,
+        known: &[&PathState],
+    ) -> io::Result<Swapped> {
+        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
+            return Ok(Swapped::Done);
+        };
+        let found = state(&folder, &names.aside)?;
+        if found == PathState::Absent {
+            return Ok(Swapped::Done);
+        }
+        if known.iter().any(|known| found.content() == known.content()) {
+            swap::remove(&folder, &names.aside);
+            return Ok(Swapped::Done);
+        }
+        Ok(swap::put_back(&folder, &names.aside, &name))
+    }
+
+    /// Gives the path this content in one step, if `present` is still there.
     pub fn write(
         &self,
         real: &Path,
         present: &PathState,
         (bytes, mode): (&[u8], Option<u32>),
-        temporary: &str,
-    ) -> io::Result<()> {
+        names: &TemporaryNames,
+    ) -> io::Result<Swapped> {
         let Some((folder, name)) = self.parent(real, Missing::Create)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let temporary = OsString::from(temporary);
-        let mut file = draft(&folder, &temporary)?;
+        let mut file = draft(&folder, &names.draft)?;
         let written = file.write_all(bytes).and_then(|()| {
             match present {
                 PathState::File { .. } => {
@@ -102,25 +104,55 @@ impl<'a> FileHand<'a> {
                 file.set_permissions(mode_of(mode))?;
             }
             file.sync_all()?;
-            match present {
-                PathState::Absent => name_new(&folder, &temporary, &name)?,
-                _ => folder.rename(&temporary, &folder, &name)?,
+            if *present == PathState::Absent {
+                return match name_new(&folder, &names.draft, &name) {
+                    Ok(()) => Ok(Swapped::Done),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        swap::remove(&folder, &names.draft);
+                        Ok(Swapped::Refused)
+                    }
+                    Err(error) => Err(error),
+                };
             }
-            sync_folder(&folder)
+            folder.rename(&names.draft, &folder, &names.aside)?;
+            let hash = hex::encode(Sha256::digest(bytes));
+            let is_new =
+                |found: &PathState| found.content().is_some_and(|found| found.hash == hash);
+            let look = |name: &OsStr| state(&folder, name).unwrap_or(PathState::Other);
+            let swapped = swap::replace(
+                &folder,
+                &name,
+                &names.aside,
+                |name| look(name).is(present),
+                |name| is_new(&look(name)),
+            );
+            if swapped.is_err() {
+                swap::remove(&folder, &names.aside);
+            }
+            swapped
         });
         if written.is_err() {
-            // The next attempt removes it if this fails as well.
-            let _ = folder.remove_file(&temporary);
+            swap::remove(&folder, &names.draft);
         }
-        written
+        let written = written?;
+        sync_folder(&folder)?;
+        Ok(written)
     }
 
-    pub fn remove(&self, real: &Path) -> io::Result<()> {
+    /// Takes the file away, if `present` is still there.
+    pub fn remove(
+        &self,
+        real: &Path,
+        present: &PathState,
+        names: &TemporaryNames,
+    ) -> io::Result<Swapped> {
         let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(());
+            return Ok(Swapped::Done);
         };
-        folder.remove_file(&name)?;
-        sync_folder(&folder)
+        let is_old = |name: &OsStr| state(&folder, name).is_ok_and(|found| found.is(present));
+        let taken = swap::take_away(&folder, &name, &names.aside, is_old)?;
+        sync_folder(&folder)?;
+        Ok(taken)
     }
 
     /// Whether the folder was empty, and is gone.
@@ -180,6 +212,38 @@ impl<'a> FileHand<'a> {
         }
         Ok(Some((folder, (*name).to_owned())))
     }
+}
+
+/// What a name leads to. A link is not followed.
+fn state(folder: &Dir, name: &OsStr) -> io::Result<PathState> {
+    let metadata = match folder.symlink_metadata(name) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathState::Absent),
+        Err(error) => return Err(error),
+    };
+    let mode = Some(permissions(metadata.mode()));
+    if metadata.is_dir() {
+        return Ok(PathState::Folder { mode });
+    }
+    if !metadata.is_file() {
+        return Ok(PathState::Other);
+    }
+    let mut file = opened(folder, name)?;
+    let mut digest = Sha256::new();
+    let (mut size, mut buffer) = (0, vec![0; BUFFER_BYTES]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        size += read as u64;
+        digest.update(&buffer[..read]);
+    }
+    let hash = hex::encode(digest.finalize());
+    Ok(PathState::File {
+        content: Content { hash, size },
+        mode,
+    })
 }
 
 fn opened(folder: &Dir, name: &OsStr) -> io::Result<File> {

@@ -4,6 +4,7 @@
 //! first, so that a rewind which a crash interrupted can be gone through again from its start.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,13 @@ use codelab_protocol::{
 };
 
 use super::BeforeStore;
-use super::place::FileHand;
+use super::place::{FileHand, TemporaryNames};
 use super::plan::{
     Direction, ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome,
 };
 use super::record::{EarlierState, PathState, WriteRecord};
 use crate::journal::CallKey;
+use crate::swap::Swapped;
 
 /// Entries of each list of a result. The last one says how many more there are.
 const MAX_LISTED: usize = 1000;
@@ -37,6 +39,11 @@ const NOTHING_KEPT: &str =
 pub(crate) enum RewindError {
     #[error("this client keeps nothing of that rewind, so it cannot be taken back here")]
     UnknownRewind,
+    #[error(
+        "this client keeps nothing of what would be taken back: it was written in another folder, by \
+         another client or too long ago. The conversation alone can still be rewound"
+    )]
+    NothingKept,
     #[error("the plan of the rewind could not be stored, so no file was changed: {0}")]
     NotStored(#[from] io::Error),
 }
@@ -59,7 +66,12 @@ impl BeforeStore {
         tell: Tell<'_>,
     ) -> Result<RewoundFiles, RewindError> {
         let plan = match asked {
-            RewindFiles::Calls { rewind_id, calls } => self.plan_back(key, rewind_id, calls),
+            RewindFiles::Calls { rewind_id, calls } => {
+                if self.keeps_none(key, calls) {
+                    return Err(RewindError::NothingKept);
+                }
+                self.plan_back(key, rewind_id, calls)
+            }
             RewindFiles::Undo { undo } => self.plan_forth(key, undo)?,
         };
         let lock = self.shared_lock()?;
@@ -79,6 +91,18 @@ impl BeforeStore {
         let plans = self.plans(&key.session_id);
         let plan = plans.into_iter().find(|plan| plan.call_id == key.call_id)?;
         Some(self.follow(hand, &plan, tell))
+    }
+
+    /// Whether these calls certainly wrote, and nothing of any of them is here.
+    fn keeps_none(&self, key: &CallKey, calls: &[WrittenByCall]) -> bool {
+        let has_record = |call: &WrittenByCall| {
+            let of_call = CallKey {
+                session_id: key.session_id.clone(),
+                call_id: call.call_id.clone(),
+            };
+            self.record(&of_call).is_some()
+        };
+        calls.iter().any(|call| call.path.is_some()) && !calls.iter().any(has_record)
     }
 
     fn plan_back(&self, key: &CallKey, id: &RewindId, calls: &[WrittenByCall]) -> RewindPlan {
@@ -223,6 +247,13 @@ impl StepWork<'_> {
     }
 
     fn outcome(&self, progress: &RewindProgress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
+        if let Some(found) = progress.begun.get(&self.index) {
+            let known = [found, &self.step.target];
+            let names = self.temporary_names();
+            if let Swapped::Kept(kept) = self.hand.settle(&self.step.path, &names, &known)? {
+                return Ok(left_aside(&kept));
+            }
+        }
         let Step {
             path,
             expect,
@@ -304,7 +335,10 @@ impl StepWork<'_> {
                 (self.tell)(path, Changed::Gone);
             }
             PathState::Absent => {
-                self.hand.remove(path)?;
+                let names = self.temporary_names();
+                if let Some(left) = not_done(self.hand.remove(path, present, &names)?) {
+                    return Ok(left);
+                }
                 (self.tell)(path, Changed::Gone);
             }
             PathState::Folder { mode } => {
@@ -315,10 +349,11 @@ impl StepWork<'_> {
                 let Some(bytes) = self.store.get(content) else {
                     return Ok(left(DROPPED));
                 };
-                let id = super::short_name(self.plan.call_id.as_str());
-                let temporary = format!(".codelab-{id}-{}.tmp", self.index);
-                self.hand
-                    .write(path, present, (&bytes, *mode), &temporary)?;
+                let names = self.temporary_names();
+                let written = self.hand.write(path, present, (&bytes, *mode), &names)?;
+                if let Some(left) = not_done(written) {
+                    return Ok(left);
+                }
                 let mode = mode.unwrap_or_default();
                 (self.tell)(
                     path,
@@ -331,6 +366,15 @@ impl StepWork<'_> {
             PathState::Other => return Ok(left(NOT_A_FILE)),
         }
         Ok(StepOutcome::Restored)
+    }
+
+    fn temporary_names(&self) -> TemporaryNames {
+        let id = super::short_name(self.plan.call_id.as_str());
+        let name = |what| format!(".codelab-{id}-{}.{what}", self.index).into();
+        TemporaryNames {
+            draft: name("tmp"),
+            aside: name("aside"),
+        }
     }
 
     fn left_because(&self, present: &PathState) -> StepOutcome {
@@ -351,6 +395,22 @@ impl StepWork<'_> {
             _ => left(CHANGED),
         }
     }
+}
+
+/// Why a file was left that was saved at the very moment; `None` if it was not.
+fn not_done(swapped: Swapped) -> Option<StepOutcome> {
+    match swapped {
+        Swapped::Done => None,
+        Swapped::Refused => Some(left(CHANGED)),
+        Swapped::Kept(kept) => Some(left_aside(&kept)),
+    }
+}
+
+fn left_aside(kept: &OsStr) -> StepOutcome {
+    let kept = kept.to_string_lossy();
+    left(&format!(
+        "somebody saved it more than once at this moment; what is not in it is in {kept} beside it"
+    ))
 }
 
 /// Where the target's mode is known, a file with another one is not yet the target.

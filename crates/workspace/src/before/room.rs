@@ -28,7 +28,7 @@ struct Item {
 }
 
 impl BeforeStore {
-    /// At the start: counts what is there, and drops what is too old or too much.
+    /// Counts what is there, and drops what is too old or too much.
     pub(super) fn tidy_up(&self) -> io::Result<()> {
         let objects = self.objects()?;
         let stored: u64 = objects.values().sum();

@@ -42,26 +42,26 @@ pub(crate) fn read_file(
         file.take(MAX_HASHED_BYTES)
             .read_to_end(&mut bytes)
             .map_err(refused)?;
-        // All of the file, also where only some lines are shown.
-        readings.remember(reader, &place.real, &Present::of_bytes(&bytes));
+        let present = Present::of_bytes(&bytes);
         // Lines are looked for in UTF-8, whatever the file has.
         let (whole, encoding) = match decode(&bytes) {
             (_, Encoding::Unknown) => (bytes, Encoding::Unknown),
             (text, encoding) => (encode(&text, Encoding::Utf8), encoding),
         };
         let lines = lines(&mut whole.as_slice(), call, limits.read_bytes).map_err(refused)?;
-        lines.map(|part| (part, encoding))
+        lines.map(|part| (part, encoding, present))
     } else {
         let present = Present::of_file(&mut file).map_err(refused)?;
-        readings.remember(reader, &place.real, &present);
         let mut reader = BufReader::new(file.take(MAX_SCANNED_BYTES));
         let lines = lines(&mut reader, call, limits.read_bytes).map_err(refused)?;
-        lines.map(|part| (part, Encoding::sniff(&head)))
+        lines.map(|part| (part, Encoding::sniff(&head), present))
     };
-    let (part, encoding) = part.map_err(|lines| ToolRefusal::PastTheEnd {
+    let (part, encoding, present) = part.map_err(|lines| ToolRefusal::PastTheEnd {
         path: call.path.clone(),
         lines,
     })?;
+    // All of the file, also where only some lines are shown.
+    readings.remember(reader, &place.real, &present);
     Ok(result(&part, encoding, size))
 }
 

@@ -3,7 +3,7 @@
 //! somebody else changed since the agent read it is not overwritten, and what is replaced is
 //! compared at the moment when it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -12,8 +12,6 @@ use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
 use codelab_policy::{Policy, visible};
 use codelab_protocol::{FileEdit, Timestamp, WriteFile};
-use rustix::fs::{RenameFlags, renameat_with};
-use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::before::{Keeping, folders_beneath};
@@ -21,6 +19,7 @@ use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::{ExistingPath, Root, TargetPath, open_file};
 use crate::seen::{Fingerprint, Present, Readings};
+use crate::swap::{self, Swapped, name_new};
 use crate::text::{Encoding, decode, encode, is_binary};
 
 use super::judge::{Replaced, Writer};
@@ -119,6 +118,7 @@ pub(crate) fn create_directory(
             if !is_folder {
                 return Err(ToolRefusal::NotAFolder(path.to_owned()));
             }
+            keeping.folders(&real, Vec::new());
         }
         TargetPath::New {
             base,
@@ -315,7 +315,10 @@ fn store(
                     }
                 })?;
             }
-            sync_folder(&place.folder).map_err(refused)?;
+            // It is written, whatever the folder says.
+            if let Err(error) = sync_folder(&place.folder) {
+                tracing::warn!(%error, path, "a folder could not be synced after a write");
+            }
             Ok(filled)
         });
     match stored {
@@ -325,72 +328,47 @@ fn store(
             modified,
         }),
         Err(refusal) => {
-            if let Err(error) = place.folder.remove_file(&temporary)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, "a temporary file could not be removed");
+            if !matches!(refusal, ToolRefusal::Crossed { .. }) {
+                swap::remove(&place.folder, &temporary);
             }
             Err(refusal)
         }
     }
 }
 
-/// Puts the new file where the old one is, if that is still what was judged. The two are exchanged,
-/// so that what was really replaced can be looked at, and put back.
+/// Puts the new file where the old one is, if that is still what was judged.
 fn take_place(
     place: &ExistingPath,
     path: &str,
-    temporary: &OsString,
+    temporary: &OsStr,
     before: &Fingerprint,
     new: &[u8],
 ) -> Result<(), ToolRefusal> {
-    let refused = |error| write_refused(path, error);
-    let changed = || ToolRefusal::Changed(path.to_owned());
-    let fingerprint = |name: &OsString| {
-        let mut file = open_file(&place.folder, name.as_ref(), path)?;
-        Fingerprint::of_file(&mut file).map_err(refused)
+    let is = |name: &OsStr, wanted: &Fingerprint| {
+        let file = open_file(&place.folder, name.as_ref(), path);
+        let found = file
+            .ok()
+            .and_then(|mut file| Fingerprint::of_file(&mut file).ok());
+        found.is_some_and(|found| found == *wanted)
     };
-    if fingerprint(&place.name)? != *before {
-        return Err(changed());
+    if !is(&place.name, before) {
+        return Err(ToolRefusal::Changed(path.to_owned()));
     }
-    let exchange = || {
-        renameat_with(
-            &place.folder,
-            temporary,
-            &place.folder,
-            &place.name,
-            RenameFlags::EXCHANGE,
-        )
-    };
-    match exchange() {
-        Ok(()) => {}
-        // File systems that cannot exchange get the rename, after the look above.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            return place
-                .folder
-                .rename(temporary, &place.folder, &place.name)
-                .map_err(refused);
-        }
-        Err(error) => return Err(refused(error.into())),
+    let swapped = swap::replace(
+        &place.folder,
+        &place.name,
+        temporary,
+        |name| is(name, before),
+        |name| is(name, &Fingerprint::of_content(new)),
+    );
+    match swapped.map_err(|error| write_refused(path, error))? {
+        Swapped::Done => Ok(()),
+        Swapped::Refused => Err(ToolRefusal::Changed(path.to_owned())),
+        Swapped::Kept(kept) => Err(ToolRefusal::Crossed {
+            path: path.to_owned(),
+            kept: kept.to_string_lossy().into_owned(),
+        }),
     }
-    if fingerprint(temporary).is_ok_and(|replaced| replaced == *before) {
-        return place.folder.remove_file(temporary).map_err(refused);
-    }
-    exchange().map_err(|error| refused(error.into()))?;
-    // Somebody wrote once more in between: theirs is what was taken away now.
-    if fingerprint(temporary).is_ok_and(|taken| taken == Fingerprint::of_content(new)) {
-        return Err(changed());
-    }
-    exchange().map_err(|error| refused(error.into()))?;
-    let kept = OsString::from(format!("{}.kept", temporary.to_string_lossy()));
-    place
-        .folder
-        .rename(temporary, &place.folder, &kept)
-        .map_err(refused)?;
-    Err(ToolRefusal::Crossed {
-        path: path.to_owned(),
-        kept: kept.to_string_lossy().into_owned(),
-    })
 }
 
 fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
@@ -411,17 +389,6 @@ fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
         }
     }
     Err(last)
-}
-
-/// Gives a new file its name. A link fails where a rename would replace what somebody put there
-/// meanwhile; file systems without links get the rename, after a look.
-pub(crate) fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
-    match folder.hard_link(temporary, folder, name) {
-        Ok(()) => folder.remove_file(temporary),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        Err(_) if folder.symlink_metadata(name).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
-        Err(_) => folder.rename(temporary, folder, name),
-    }
 }
 
 /// The new file gets the old one's mode and, where this process may, its owner. Returns its mode

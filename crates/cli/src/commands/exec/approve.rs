@@ -26,8 +26,6 @@ const NOBODY_APPROVES: &str = "Nobody is there to approve this";
 const NOBODY_ANSWERS: &str =
     "Nobody is there to answer. Decide yourself, or finish with what you have.";
 
-/// Gives an MCP server no answer.
-
 #[derive(Clone)]
 pub(super) struct Approver {
     approve: Approve,

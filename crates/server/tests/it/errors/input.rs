@@ -266,6 +266,10 @@ async fn a_wrong_value_is_refused_with_its_code() {
             (422, "INVALID_DECISION"),
         ),
         (
+            decide(json!({"decision": "APPROVE", "modified_args": {"path": "b"}})),
+            (422, "INVALID_DECISION"),
+        ),
+        (
             decide(json!({"decision": "APPROVE", "remember": "yes"})),
             invalid,
         ),
