@@ -195,6 +195,8 @@ function note(item: Item) {
       const ofServer = calls.kind === "mcp_tool" ? { server: calls.server, tool: calls.tool } : {};
       return [{ kind: "remembered_revoked", command, by, ...ofServer }];
     }
+    case "approve":
+      return [{ kind: "approve_changed", approve: item.note.mode }];
     case "rewound": {
       const { rewind_id, to_message_id, restored, undone } = item.note.rewound;
       return [{ kind: "rewound", rewind_id, to_message_id, restored, undone: undone ?? false }];

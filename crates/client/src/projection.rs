@@ -354,6 +354,9 @@ impl SessionView {
             SessionEventBody::RememberedRevoked(revoked) => {
                 self.note(SessionNote::RememberedRevoked(revoked.clone()), changes)
             }
+            SessionEventBody::ApproveChanged(changed) => {
+                self.note(SessionNote::ApproveChanged(changed.approve), changes)
+            }
             SessionEventBody::Rewound(rewound) => {
                 self.note(SessionNote::Rewound(rewound.clone()), changes)
             }
@@ -471,6 +474,7 @@ fn wakes(body: &SessionEventBody) -> bool {
         | SessionEventBody::HistoryCompacted(_)
         | SessionEventBody::CompactionFailed(_)
         | SessionEventBody::RememberedRevoked(_)
+        | SessionEventBody::ApproveChanged(_)
         | SessionEventBody::Rewound(_)
         | SessionEventBody::WaitingAdded(_)
         | SessionEventBody::WaitingRemoved(_)

@@ -473,6 +473,13 @@ pub(crate) fn session_facts(session: &Session) -> Vec<String> {
             one_line(&files.join(", "))
         ));
     }
+    let taken_back = session.files_taken_back();
+    if !taken_back.is_empty() {
+        facts.push(format!(
+            "Files that the user took back to what they were before your changes: {}",
+            one_line(&taken_back.join(", "))
+        ));
+    }
     facts
 }
 

@@ -101,6 +101,9 @@ pub struct Session {
     /// The session whose history this one began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<ForkedFrom>,
+    /// The last turn that was copied from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked_turn: Option<TurnId>,
     /// A rewind whose files the client takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rewind: Option<Box<rewind::OpenRewind>>,
@@ -147,6 +150,7 @@ impl Session {
             ended: None,
             retried: None,
             forked_from: None,
+            forked_turn: None,
             rewind: None,
             rewinds: VecDeque::new(),
         }
@@ -273,11 +277,7 @@ impl Session {
                 step.output.mark_changed();
                 CallerAnswer::Nothing
             }
-            Input::ChooseApprove { mode } => {
-                step.session.approve = mode;
-                step.output.mark_changed();
-                CallerAnswer::Nothing
-            }
+            Input::ChooseApprove { mode } => step.choose_approve(mode),
             Input::ChooseModel { model } => {
                 step.session.model = model;
                 step.output.mark_changed();

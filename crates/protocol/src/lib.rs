@@ -108,12 +108,12 @@ pub use rewind::{
     RewoundFiles, WrittenByCall,
 };
 pub use session_event::{
-    AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
-    DequeueReason, DirectAgentCall, HistoryCompacted, HistoryCompacting, MessageCreated,
-    MessageDelta, MessageDequeued, MessageQueued, ModelFallback, ModelWaiting, PlanRequest,
-    PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
-    TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolProgress,
-    ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
+    AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
+    ApproveChanged, CallOutcome, DequeueReason, DirectAgentCall, HistoryCompacted,
+    HistoryCompacting, MessageCreated, MessageDelta, MessageDequeued, MessageQueued, ModelFallback,
+    ModelWaiting, PlanRequest, PlanResolved, SessionEvent, SessionEventBody, TaskCompleted,
+    TaskFailed, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent,
+    ToolProgress, ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
 };
 pub use session_kind::SessionKind;
 pub use space::{

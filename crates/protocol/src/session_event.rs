@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, Attachment, CallId,
-    ErrorData, Gap, McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
-    RememberedRevoked, Rewound, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage,
-    Waiting, WaitingRemoved, WorkflowId,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, ApproveMode,
+    Attachment, CallId, ErrorData, Gap, McpServerName, Message, MessageId, ModelFailureKind, Plan,
+    PlanId, PlannedTask, RememberedRevoked, Rewound, SessionId, SwitchAgent, TaskId, Timestamp,
+    ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -64,6 +64,8 @@ pub enum SessionEventBody {
     /// The summary that a person asked for could not be written.
     CompactionFailed(ErrorData),
     RememberedRevoked(RememberedRevoked),
+    /// What passes without a question in this session is another thing now.
+    ApproveChanged(ApproveChanged),
     /// A person took back files, messages or both, or gave them back.
     Rewound(Box<Rewound>),
     ModelFallback(ModelFallback),
@@ -96,6 +98,11 @@ pub struct MessageCreated {
     /// The workflow that a user message starts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow_id: Option<WorkflowId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ApproveChanged {
+    pub approve: ApproveMode,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -456,6 +463,7 @@ impl SessionEventBody {
             Self::HistoryCompacted(_) => "history_compacted",
             Self::CompactionFailed(_) => "compaction_failed",
             Self::RememberedRevoked(_) => "remembered_revoked",
+            Self::ApproveChanged(_) => "approve_changed",
             Self::Rewound(_) => "rewound",
             Self::ModelFallback(_) => "model_fallback",
             Self::ModelWaiting(_) => "model_waiting",

@@ -318,11 +318,7 @@ impl RunnerState {
             Ok(checked) => checked,
             Err(reason) => return CallOutcome::NotRun(reason),
         };
-        let lane = Arc::clone(
-            lock(&self.session_locks)
-                .entry(info.session_id.clone())
-                .or_default(),
-        );
+        let lane = Arc::clone(lock(&self.lanes).entry(offered.reader.clone()).or_default());
         let slots = async {
             let alone = lane.lock().await;
             (alone, self.slots.acquire().await)
@@ -332,7 +328,7 @@ impl RunnerState {
             Some(_held) => self.run(info, offered, checked, stop).await,
         };
         drop(lane);
-        lock(&self.session_locks).retain(|_, lane| Arc::strong_count(lane) > 1);
+        lock(&self.lanes).retain(|_, lane| Arc::strong_count(lane) > 1);
         outcome
     }
 

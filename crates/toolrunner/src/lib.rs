@@ -29,7 +29,7 @@ use codelab_protocol::{
 };
 use codelab_workspace::{
     BeforeLimits, Bounds, CallKey, ClientFailpoint, Journal, JournalError, Launcher, Network,
-    OpenError, Sandbox, Workspace, WorkspaceOptions,
+    OpenError, ReadingAgent, Sandbox, Workspace, WorkspaceOptions,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -230,8 +230,9 @@ pub(crate) struct RunnerState {
     told: Mutex<HashSet<SessionId>>,
     /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
-    /// One lock per session, so that its calls run one by one.
-    session_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    /// One lock per agent of a session or task, so that its calls run one by one. Tasks of a plan run
+    /// beside each other.
+    lanes: Mutex<HashMap<ReadingAgent, Arc<tokio::sync::Mutex<()>>>>,
     /// A call could not be claimed for now. No event tells of it again, so the sessions' logs are
     /// read after the next reconnect.
     has_unclaimed: AtomicBool,
@@ -326,7 +327,7 @@ impl ToolRunner {
             approve,
             told: Mutex::default(),
             served: Mutex::default(),
-            session_locks: Mutex::default(),
+            lanes: Mutex::default(),
             has_unclaimed: AtomicBool::new(false),
             mcp,
             brought: RunnerBrought::new(reader),

@@ -2,6 +2,7 @@
 //! the model reads; a refusal becomes one in [`refused`], with `success: false` and the text.
 
 mod command;
+mod git_places;
 mod judge;
 mod links;
 mod list;
@@ -19,6 +20,7 @@ use crate::error::ToolRefusal;
 pub(crate) use command::{
     Approved, Commands, execute, prepare, programs_of_git, programs_of_repositories,
 };
+pub(crate) use git_places::leads_git;
 pub use judge::{FileNow, WriteQuestion};
 pub(crate) use judge::{Writer, file_now, preview, question};
 pub(crate) use links::misleading_link;

@@ -250,7 +250,8 @@ impl Workspace {
                 reader: reader.as_ref(),
                 base: base.as_ref(),
             };
-            Ok(tools::question(root, readings, limits, &write, writer))
+            let question = tools::question(root, readings, limits, &write, writer);
+            Ok(question.or_else(|| shared.git_question(&write, writer)))
         };
         blocking(look).await.ok().flatten()
     }
@@ -338,6 +339,26 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Shared {
+    /// A person who agreed to what is replaced has seen where it is.
+    fn git_question(&self, call: &WriteFile, writer: Writer<'_>) -> Option<WriteQuestion> {
+        if writer.base.is_some() || writer.reader.is_none() {
+            return None;
+        }
+        let real = self.root.target(&call.path).ok()?.real();
+        let why = tools::leads_git(&self.root, &real, self.commands.home())?;
+        let path = codelab_policy::visible(&call.path);
+        let Self {
+            root,
+            readings,
+            limits,
+            ..
+        } = self;
+        Some(WriteQuestion {
+            reason: format!("File modification requires approval: {path} {why}"),
+            preview: tools::preview(root, readings, limits, call, writer.reader),
+        })
+    }
+
     /// Writes with the gate held, so that a command that runs is not taken for the writer of this
     /// very content.
     fn write(
@@ -431,9 +452,14 @@ impl Shared {
             ToolArguments::ReadFile(call) => {
                 tools::read_file(root, readings, limits, call, writer.reader)
             }
-            ToolArguments::WriteFile(call) => self.write(key, |keeping| {
-                tools::write_file(root, readings, policy, limits, call, writer, keeping)
-            }),
+            ToolArguments::WriteFile(call) => {
+                if let Some(question) = self.git_question(call, writer) {
+                    return Err(ToolRefusal::Asks(Box::new(question)));
+                }
+                self.write(key, |keeping| {
+                    tools::write_file(root, readings, policy, limits, call, writer, keeping)
+                })
+            }
             ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
             ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),
             ToolArguments::CreateDirectory { path } => self.write(key, |keeping| {

@@ -4109,6 +4109,9 @@ export interface components {
             /** @description The arguments as they will run, after an edit. */
             modified_args?: Record<string, unknown> | null;
         };
+        ApproveChanged: {
+            approve: components["schemas"]["ApproveMode"];
+        };
         /**
          * @description What passes without a question in a session.
          * @enum {string}
@@ -5683,6 +5686,11 @@ export interface components {
             data: components["schemas"]["RememberedRevoked"];
             /** @enum {string} */
             type: "remembered_revoked";
+        } | {
+            /** @description What passes without a question in this session is another thing now. */
+            data: components["schemas"]["ApproveChanged"];
+            /** @enum {string} */
+            type: "approve_changed";
         } | {
             /** @description A person took back files, messages or both, or gave them back. */
             data: components["schemas"]["Rewound"];

@@ -7,12 +7,19 @@ import { t } from "../feeds/preferences";
 
 const MODES: readonly ApproveMode[] = ["ask", "edits"];
 
-/** `stored`: what the server knew when the session was opened; what was saved on this page is newer. */
-export function ApproveChoice({ sessionId, stored }: { sessionId: string; stored: ApproveMode | undefined }) {
+interface ApproveChoiceProps {
+  sessionId: string;
+  /** What the server knew when the session was opened; what was saved on this page is newer. */
+  stored: ApproveMode | undefined;
+  /** What an event said last: newer than both. Before the first turn there is none. */
+  heard: ApproveMode | undefined;
+}
+
+export function ApproveChoice({ sessionId, stored, heard }: ApproveChoiceProps) {
   const [saved, setSaved] = useState<ApproveMode | undefined>(undefined);
   /** Until the server has answered. */
   const [choice, setChoice] = useState<ApproveMode | undefined>(undefined);
-  const chosen = choice ?? saved ?? stored ?? "ask";
+  const chosen = choice ?? heard ?? saved ?? stored ?? "ask";
   const choose = async (mode: ApproveMode) => {
     setChoice(mode);
     const isSaved = await attempt(() => chooseApprove(sessionId, mode));

@@ -327,7 +327,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
           </select>
         </label>
         <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
-        <ApproveChoice sessionId={sessionId} stored={stored?.approve ?? undefined} />
+        <ApproveChoice sessionId={sessionId} stored={stored?.approve ?? undefined} heard={state.approve} />
         {(isBusy(state.status) || state.isCompacting) && (
           <button type="button" onClick={() => void attempt(() => cancelTurn(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}

@@ -342,6 +342,7 @@ function NoteEntry({ item: { note }, sessionId }: { item: NoteItem; sessionId: s
     if (note.code === "CANCELLED") return <p class="switch">{t("item.compactionStopped")}</p>;
     return <p class="warning-line">{t("item.compactionFailed", { why: note.message })}</p>;
   }
+  if (note.type === "approve") return <p class="switch">{t(`item.approve.${note.mode}`)}</p>;
   if (note.type === "revoked") {
     return <p class="switch">{t("item.revoked", { what: revokedText(note.calls) })}</p>;
   }

@@ -151,6 +151,8 @@ export const en = {
   "allowed.revoke": "Take back",
   "item.compactionFailed": "The history could not be summarised: {why}",
   "item.compactionStopped": "The summary was stopped. The session stays as it is.",
+  "item.approve.ask": "Writes and commands ask you first.",
+  "item.approve.edits": "Writes in the folder pass without a question; commands ask.",
   "item.revoked": "Taken back: {what}. Such calls ask again.",
   "sessions.delete": "Delete session",
   "sessions.deleteSure": "Delete this session and all its messages?",

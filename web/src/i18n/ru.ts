@@ -160,6 +160,8 @@ export const ru: Record<Key, Text> = {
   "allowed.revoke": "Отозвать",
   "item.compactionFailed": "Историю не удалось сжать: {why}",
   "item.compactionStopped": "Пересказ остановлен. Сессия осталась как была.",
+  "item.approve.ask": "О записи файлов и командах спросят.",
+  "item.approve.edits": "Запись файлов в папке проходит без вопроса, о командах спросят.",
   "item.revoked": "Отозвано: {what}. О таких вызовах снова спросят.",
   "sessions.delete": "Удалить сессию",
   "sessions.deleteSure": "Удалить эту сессию и все её сообщения?",

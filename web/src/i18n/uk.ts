@@ -160,6 +160,8 @@ export const uk: Record<Key, Text> = {
   "allowed.revoke": "Відкликати",
   "item.compactionFailed": "Історію не вдалося стиснути: {why}",
   "item.compactionStopped": "Переказ зупинено. Сесія лишилася як була.",
+  "item.approve.ask": "Про запис файлів і команди спитають.",
+  "item.approve.edits": "Запис файлів у теці проходить без запитання, про команди спитають.",
   "item.revoked": "Відкликано: {what}. Про такі виклики знову спитають.",
   "sessions.delete": "Видалити сесію",
   "sessions.deleteSure": "Видалити цю сесію та всі її повідомлення?",

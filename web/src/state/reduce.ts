@@ -190,6 +190,11 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       const note = { type: "revoked" as const, calls, by };
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
     }
+    case "approve_changed": {
+      draft.approve = event.data.approve;
+      const note = { type: "approve" as const, mode: event.data.approve };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
+    }
     case "rewound": {
       const note = { type: "rewound" as const, rewound: event.data };
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
@@ -240,6 +245,7 @@ function wakes(event: SessionEvent): boolean {
     case "history_compacted":
     case "compaction_failed":
     case "remembered_revoked":
+    case "approve_changed":
     case "rewound":
     case "tool_progress":
     case "approval_preview":

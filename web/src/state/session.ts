@@ -2,6 +2,7 @@
 import type {
   AgentStatus,
   ApprovalInfo,
+  ApproveMode,
   Attachment,
   CallOutcome,
   CommandPart,
@@ -146,6 +147,7 @@ export interface NoteItem extends Placed {
     | { type: "compaction_failed"; message: string; code: string }
     | { type: "revoked"; calls: RememberedCalls; by: string }
     | { type: "rewound"; rewound: Rewound }
+    | { type: "approve"; mode: ApproveMode }
     | { type: "fallback"; from: string; to: string; failure: string }
     | { type: "waiting"; until: string; failure: string }
     | { type: "gap"; from: number; to: number }
@@ -211,6 +213,8 @@ export interface SessionState {
   context: { tokens: number; model: string | undefined } | undefined;
   /** A person asked for a summary of the history, and it is being written. */
   isCompacting: boolean;
+  /** What passes without a question, if that was changed. */
+  approve: ApproveMode | undefined;
 }
 
 export const emptySession: SessionState = {
@@ -228,6 +232,7 @@ export const emptySession: SessionState = {
   usage: { tokens: 0, costUsd: 0 },
   context: undefined,
   isCompacting: false,
+  approve: undefined,
 };
 
 /** The call that waits for the user: a decision or an answer. The wanted one comes first, then the oldest one. */

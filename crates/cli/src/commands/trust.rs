@@ -7,11 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use codelab_policy::visible;
 use codelab_protocol::BroughtKind;
 use codelab_toolrunner::{BroughtFile, BroughtReader, TrustState, TrustStore, kind_name};
 
-use super::tool_runner::{ask, is_yes};
+use super::tool_runner::{ask, in_one_line, is_yes};
 use super::{ServerPaths, note, now, say};
 
 /// Exit codes: 0 everything is trusted · 1 failed · 3 something is not trusted
@@ -44,7 +43,7 @@ impl TrustCommand {
             .with_context(|| format!("the folder {}", self.workspace.display()))?;
         if self.forget {
             let forgotten = store.forget(&folder)?;
-            let folder = visible(&folder.display().to_string());
+            let folder = in_one_line(&folder.display().to_string());
             say(&format!(
                 "{folder}: contents that were trusted: {forgotten}, now: 0"
             ));
@@ -58,10 +57,10 @@ impl TrustCommand {
             is_refused |= !self.decide(&store, &folder, file, *state)?;
         }
         for notice in &passed_over {
-            note(&format!("passed over: {}", visible(notice)));
+            note(&format!("passed over: {}", in_one_line(notice)));
         }
         if files.is_empty() {
-            let folder = visible(&folder.display().to_string());
+            let folder = in_one_line(&folder.display().to_string());
             say(&format!("{folder} brings nothing that needs trust"));
         }
         Ok(match is_refused {
@@ -85,11 +84,11 @@ impl TrustCommand {
         };
         if is_trusted {
             store.trust(folder, file, now())?;
-            say(&format!("{} is trusted", visible(&file.path)));
+            say(&format!("{} is trusted", in_one_line(&file.path)));
         } else {
             say(&format!(
                 "{} is not trusted, so it does not count",
-                visible(&file.path)
+                in_one_line(&file.path)
             ));
         }
         Ok(is_trusted)
@@ -103,7 +102,7 @@ fn shown(folder: &Path, file: &BroughtFile, state: TrustState) -> Vec<String> {
         TrustState::New => "not trusted yet",
         TrustState::Changed => "changed since it was trusted",
     };
-    let path = visible(&folder.join(&file.path).display().to_string());
+    let path = in_one_line(&folder.join(&file.path).display().to_string());
     let mut lines = vec![
         format!("{path} ({}): {known}", kind_name(file.kind)),
         format!("SHA-256 {}", file.digest),
@@ -111,12 +110,12 @@ fn shown(folder: &Path, file: &BroughtFile, state: TrustState) -> Vec<String> {
     lines.extend(
         file.content
             .lines()
-            .map(|line| format!("  | {}", visible(line))),
+            .map(|line| format!("  | {}", in_one_line(line))),
     );
     match file.kind {
         BroughtKind::McpServers => lines.extend(codelab_toolrunner::what_starts(file, folder)),
         BroughtKind::Skill => lines.extend(file.parts.iter().map(|part| {
-            let path = visible(&part.path);
+            let path = in_one_line(&part.path);
             format!(
                 "  file {path}: {} bytes, SHA-256 {}",
                 part.bytes, part.digest
@@ -132,7 +131,7 @@ fn asked(file: &BroughtFile) -> bool {
         note("Nobody is at the terminal to trust it. `codelab trust --yes` trusts without asking.");
         return false;
     }
-    let question = format!("Trust this content of {}? [y/N] ", visible(&file.path));
+    let question = format!("Trust this content of {}? [y/N] ", in_one_line(&file.path));
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let answer = runtime.map(|runtime| runtime.block_on(ask(&question)));
     answer.is_ok_and(|answer| answer.is_some_and(|answer| is_yes(&answer)))

@@ -1,6 +1,6 @@
 //! `codelab exec`: what it prints and how it ends.
 
-use codelab_fakemodel::Reply;
+use codelab_fakemodel::{Gate, Reply};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, Process, exists};
@@ -193,4 +193,34 @@ async fn a_second_signal_does_not_wait_for_a_server_that_hangs() {
     exec.signal("-INT").await;
     exec.says("cancelling").await;
     assert_eq!(exec.stop().await, Some(130));
+}
+
+#[tokio::test]
+async fn tasks_of_a_plan_run_their_commands_beside_each_other() {
+    let lab = Lab::new().await;
+    let tasks = json!([
+        {"id": "one", "agent": "coder", "description": "Task ONE.", "depends_on": [], "estimated_tokens": 10},
+        {"id": "two", "agent": "coder", "description": "Task TWO.", "depends_on": [], "estimated_tokens": 10},
+    ]);
+    lab.model.on(is_planning, planned(&tasks));
+    let is_new = |task: &'static str| {
+        move |body: &Value| {
+            let messages = body["messages"].as_array().unwrap();
+            let has_result = messages.iter().any(|message| message["role"] == "tool");
+            !is_planning(body) && !has_result && body.to_string().contains(task)
+        }
+    };
+    let runs = |command: &str| Reply::tool_call("execute_command", json!({"command": command}));
+    let gate = Gate::new();
+    let waits = "echo x > begun; until [ -e go ]; do sleep 0.1; done";
+    lab.model.on(is_new("Task ONE."), runs(waits));
+    lab.model
+        .on(is_new("Task TWO."), runs("echo x > go").hold(&gate));
+    lab.model.default_reply(Reply::text("Done."));
+    let begun = lab.workspace.join("begun");
+    let (output, ()) = tokio::join!(lab.run(&["exec", "Do both", "--approve", "all"]), async {
+        exists(&begun).await;
+        gate.open();
+    });
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

@@ -1,10 +1,10 @@
 //! The things a person sees in a session.
 
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome,
-    ErrorData, Gap, HistoryCompacted, McpCall, MessageCreated, MessageDelta, MessageId,
-    ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls, RememberedRevoked,
-    Rewound, Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
+    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, ApproveMode, Attachment, CallId,
+    CallOutcome, ErrorData, Gap, HistoryCompacted, McpCall, MessageCreated, MessageDelta,
+    MessageId, ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls,
+    RememberedRevoked, Rewound, Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -125,6 +125,8 @@ pub enum SessionNote {
     CompactionFailed(ErrorData),
     /// A person took back what was allowed for the rest of the session.
     RememberedRevoked(RememberedRevoked),
+    /// What passes without a question is another thing now.
+    ApproveChanged(ApproveMode),
     /// A person took back files, messages or both, or gave them back.
     Rewound(Box<Rewound>),
     /// Another model was asked.
@@ -237,7 +239,10 @@ impl SessionItem {
                 fallback.from.len() + fallback.to.len()
             }
             Self::Note(
-                SessionNote::ModelWaiting(_) | SessionNote::Gap(_) | SessionNote::StartOver,
+                SessionNote::ApproveChanged(_)
+                | SessionNote::ModelWaiting(_)
+                | SessionNote::Gap(_)
+                | SessionNote::StartOver,
             ) => 0,
         }
     }

@@ -201,6 +201,7 @@ fn note(item: &SessionItem) -> Option<Value> {
             "error_code": error.error_code, "message": error.message }),
         SessionNote::Rewound(rewound) => json!({ "kind": "rewound", "rewind_id": rewound.rewind_id,
             "to_message_id": rewound.to_message_id, "restored": rewound.restored, "undone": rewound.undone }),
+        SessionNote::ApproveChanged(mode) => json!({ "kind": "approve_changed", "approve": mode }),
         SessionNote::RememberedRevoked(revoked) => {
             let mut value =
                 json!({ "kind": "remembered_revoked", "command": null, "by": revoked.revoked_by });

@@ -28,6 +28,11 @@ impl Session {
         self.forked_from.as_ref()
     }
 
+    /// Whether the turn was done in the session that this one was forked from.
+    pub(crate) fn is_of_original(&self, turn: TurnId) -> bool {
+        self.forked_turn.is_some_and(|last| turn <= last)
+    }
+
     /// The session's limits as a person set them, without what approvals added.
     pub fn budget_as_set(&self) -> Budget {
         let Budget { usd, tokens } = self.budget;
@@ -64,6 +69,7 @@ impl Transition<'_, '_> {
                 .clone_from(&original.modified_files);
         }
         self.session.last_turn = last_turn.0;
+        self.session.forked_turn = Some(last_turn);
         let earlier = messages.iter().filter(|record| record.turn < last_turn);
         self.session.last_began_at = Some(earlier.count() as u64);
         let covered = original.covered(&messages);

@@ -2,8 +2,8 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    Digest, ErrorCode, Remembered, RememberedCalls, RememberedId, RememberedRevoked,
-    SessionEventBody, SessionKind, TurnId,
+    ApproveChanged, ApproveMode, Digest, ErrorCode, Remembered, RememberedCalls, RememberedId,
+    RememberedRevoked, SessionEventBody, SessionKind, TurnId,
 };
 
 use super::{Session, Transition};
@@ -34,21 +34,37 @@ impl Transition<'_, '_> {
             return Err(Refusal::new(ErrorCode::NotFound, why));
         };
         self.output.mark_changed();
-        if self.session.kind == SessionKind::Project {
-            let current = self.session.turn.as_ref().map(|turn| turn.id);
-            let turn = current.unwrap_or(TurnId(self.session.last_turn));
-            let revoked = RememberedRevoked {
-                remembered,
-                revoked_by,
-            };
-            self.log()
-                .event(turn, SessionEventBody::RememberedRevoked(revoked));
-            // The newest event of a turn says how it stands.
-            if let Some(status) = self.session.suspended() {
-                self.output.settle_turn(turn, status);
-            }
-        }
+        self.tell_beside(SessionEventBody::RememberedRevoked(RememberedRevoked {
+            remembered,
+            revoked_by,
+        }));
         Ok(CallerAnswer::Nothing)
+    }
+
+    pub(super) fn choose_approve(&mut self, mode: ApproveMode) -> CallerAnswer {
+        let is_new = self.session.approve != mode;
+        self.session.approve = mode;
+        self.output.mark_changed();
+        // Before the first turn nobody has seen another one.
+        if is_new && self.session.last_turn > 0 {
+            let changed = ApproveChanged { approve: mode };
+            self.tell_beside(SessionEventBody::ApproveChanged(changed));
+        }
+        CallerAnswer::Nothing
+    }
+
+    /// Something that a person changed beside the turns.
+    fn tell_beside(&mut self, event: SessionEventBody) {
+        if self.session.kind != SessionKind::Project {
+            return;
+        }
+        let current = self.session.turn.as_ref().map(|turn| turn.id);
+        let turn = current.unwrap_or(TurnId(self.session.last_turn));
+        self.log().event(turn, event);
+        // The newest event of a turn says how it stands.
+        if let Some(status) = self.session.suspended() {
+            self.output.settle_turn(turn, status);
+        }
     }
 }
 

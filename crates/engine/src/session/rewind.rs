@@ -201,7 +201,14 @@ impl Transition<'_, '_> {
             return Err(conflict("rewound", "The message was taken back already"));
         }
         let rewind_id = self.world.ids.rewind_id();
-        let (written, not_covered) = split(&part.calls);
+        let (written, mut not_covered) = split(&part.calls);
+        if self.session.is_of_original(part.turn) {
+            not_covered.push(NotCovered {
+                tool: String::new(),
+                what: "what was done before the fork".to_owned(),
+                reason: Some("it belongs to the session that this one was forked from".to_owned()),
+            });
+        }
         if scope.has_files() && written.len() > MAX_REWOUND_CALLS {
             let why =
                 format!("More than {MAX_REWOUND_CALLS} writes: rewind to a later message first");
@@ -382,6 +389,26 @@ impl Session {
     }
 
     /// Files that are as they were do not count as modified. Returns those that did.
+    /// Files that are not what the conversation says, because only they were taken back.
+    pub(crate) fn files_taken_back(&self) -> Vec<&str> {
+        let in_force = |record: &&RewindRecord| {
+            !record.is_undone && record.scope.has_files() && !record.scope.has_conversation()
+        };
+        let mut paths: Vec<&str> = Vec::new();
+        for path in self
+            .rewinds
+            .iter()
+            .filter(in_force)
+            .flat_map(|record| &record.restored)
+        {
+            let is_written_again = self.modified_files.contains(path);
+            if !is_written_again && !paths.contains(&path.as_str()) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
     fn files_restored(&mut self, restored: &[String]) -> Vec<String> {
         let (back, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut self.modified_files)
             .into_iter()

@@ -1,7 +1,7 @@
 //! `execute_command`: what a command may reach and how its end is told. Walls and processes are the
 //! sandbox's matter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use codelab_policy::Policy;
@@ -101,6 +101,10 @@ impl Commands {
             .gate()
             .map(Some)
             .map_err(failed)
+    }
+
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     pub fn sandbox(&self) -> &Sandbox {

@@ -270,3 +270,61 @@ async fn what_is_saved_by_hand_during_a_write_is_not_lost() {
     assert!(lost.is_empty(), "lost: {lost:?}");
     assert!(number > 100 && tries > 10, "nothing was tried");
 }
+
+/// What git runs lies not only in `.git`.
+#[tokio::test]
+async fn where_git_is_led_to_a_write_asks() {
+    let lab = Lab::new();
+    let one = agent("one");
+    lab.git(&["init", "-q"]);
+    lab.git(&["config", "core.hooksPath", "hk"]);
+    lab.git(&["config", "include.path", "../inc.cfg"]);
+    lab.write("hk/pre-commit", "true");
+    fs::create_dir_all(lab.root.join("planted/objects")).unwrap();
+    for folder in ["objects", "refs", "hooks"] {
+        fs::create_dir_all(lab.root.join("bare").join(folder)).unwrap();
+    }
+    lab.write("bare/HEAD", "ref: refs/heads/main");
+    lab.write("other/HEAD", "x");
+    for (path, expected) in [
+        ("hk/pre-commit", Some("settings lead git")),
+        ("hk/pre-push", Some("settings lead git")),
+        ("inc.cfg", Some("settings lead git")),
+        ("planted/HEAD", Some("take its folder for a repository")),
+        ("other/config", Some("take its folder for a repository")),
+        ("other/commondir", Some("take its folder for a repository")),
+        (
+            "bare/hooks/post-checkout",
+            Some("git takes for a repository"),
+        ),
+        ("config", None),
+        ("HEAD.md", None),
+        ("src/config", None),
+    ] {
+        // One that is not read asks for that reason.
+        done(&lab, &one, "read_file", json!({"path": path})).await;
+        let call = json!({"path": path, "content": "evil", "create_dirs": true});
+        match (run(&lab, &one, "write_file", call.clone()).await, expected) {
+            (RunOutcome::Done(result), None) => assert_eq!(result["success"], true, "{path}"),
+            (RunOutcome::Asks(question), Some(expected)) => {
+                assert!(question.reason.contains(expected), "{}", question.reason);
+                let base = Some(&question.preview.base);
+                let agreed = bound(&lab, &one, "write_file", call, base).await;
+                assert!(matches!(agreed, RunOutcome::Done(_)), "{path}: {agreed:?}");
+                fs::remove_file(lab.root.join(path)).unwrap();
+            }
+            (outcome, expected) => panic!("{path}: {outcome:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reading_that_failed_is_none() {
+    let lab = Lab::new();
+    let one = agent("one");
+    lab.write("a.txt", "one line\n");
+    let past = json!({"path": "a.txt", "start_line": 999});
+    assert_eq!(done(&lab, &one, "read_file", past).await["success"], false);
+    let question = asks(&lab, &one, write("new")).await;
+    assert!(question.preview.is_unread, "{question:?}");
+}

@@ -112,6 +112,7 @@ impl EventPrinter {
                 SessionNote::HistoryCompacted(_)
                 | SessionNote::CompactionFailed(_)
                 | SessionNote::RememberedRevoked(_)
+                | SessionNote::ApproveChanged(_)
                 | SessionNote::Rewound(_)
                 | SessionNote::Gap(_)
                 | SessionNote::StartOver,

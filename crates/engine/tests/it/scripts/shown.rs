@@ -383,6 +383,7 @@ fn chat(body: &SessionEventBody) -> String {
                 .as_ref()
                 .map_or(String::new(), |error| format!(": {error}")),
         ),
+        E::ApproveChanged(changed) => format!("approve_changed {:?}", changed.approve),
         E::RememberedRevoked(revoked) => {
             let covers = match &revoked.remembered.covers {
                 RememberedCalls::FileWrites => "file writes".to_owned(),

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use axum::Json;
 use axum::extract::State;
 use codelab_protocol::{
-    CallId, DecisionChoice, HitlDecision, MaybeKnown, ProjectAgent, ProjectId, SessionId,
+    CallId, DecisionChoice, FileBase, HitlDecision, MaybeKnown, ProjectAgent, ProjectId, SessionId,
 };
 use codelab_runtime::{StreamSlot, state_of};
 use rmcp::model::{CallToolResult, JsonObject};
@@ -79,6 +79,8 @@ struct DecideApproval {
     feedback: Option<String>,
     modified_args: Option<Value>,
     digest: Option<String>,
+    #[serde(default, deserialize_with = "codelab_protocol::given")]
+    base: Option<FileBase>,
 }
 
 impl OwnToolCall {
@@ -154,7 +156,7 @@ impl OwnToolCall {
             feedback: given.feedback,
             remember: None,
             digest: given.digest,
-            base: None,
+            base: given.base,
         };
         let (path, body) = (PathId(call_id), JsonBody(decision));
         let Json(ack) = approvals::decide(State(self.app), session, path, body).await?;

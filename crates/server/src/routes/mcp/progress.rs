@@ -131,6 +131,7 @@ pub(super) fn said(event: &SessionEventBody) -> Option<String> {
         | SessionEventBody::HistoryCompacted(_)
         | SessionEventBody::CompactionFailed(_)
         | SessionEventBody::RememberedRevoked(_)
+        | SessionEventBody::ApproveChanged(_)
         | SessionEventBody::Rewound(_)
         | SessionEventBody::ModelFallback(_)
         | SessionEventBody::WaitingAdded(_)

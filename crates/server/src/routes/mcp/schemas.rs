@@ -82,6 +82,11 @@ pub(super) fn decide_approval() -> Value {
             "description": "The digest that was shown. If it is another one by now, nothing is \
                             decided.",
         },
+        "base": {
+            "type": ["string", "null"],
+            "description": "For a write with a preview: the base of the preview that was shown. If \
+                            the file is another one by now, nothing is decided.",
+        },
     });
     input(properties, &["session_id", "call_id", "decision"])
 }

@@ -329,6 +329,7 @@ impl Seen {
             | SessionEventBody::HistoryCompacted(_)
             | SessionEventBody::CompactionFailed(_)
             | SessionEventBody::RememberedRevoked(_)
+            | SessionEventBody::ApproveChanged(_)
             | SessionEventBody::Rewound(_)
             | SessionEventBody::Gap(_) => {}
         }

@@ -76,7 +76,7 @@ impl ViewState {
             SessionChange::Task(plan, id) => out.extend(self.task_ended(plan, id)),
             SessionChange::PlanEnded(id) => out.extend(self.plan_ended(id)),
             SessionChange::Error(error) => out.extend(self.error(error)),
-            SessionChange::Note(note) => out.push(self.noted(note)),
+            SessionChange::Note(note) => out.extend(self.noted(note)),
             SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
             SessionChange::ReasoningChanged(_)
             | SessionChange::Progress(_)
@@ -87,8 +87,10 @@ impl ViewState {
         out
     }
 
-    fn noted(&self, note: &SessionNote) -> Block {
-        match note {
+    fn noted(&self, note: &SessionNote) -> Option<Block> {
+        Some(match note {
+            // The row beneath the input shows it.
+            SessionNote::ApproveChanged(_) => return None,
             SessionNote::AgentSwitched(switch) => Block::Switched {
                 from: switch.from_agent.clone(),
                 to: switch.to_agent.clone(),
@@ -134,7 +136,7 @@ impl ViewState {
             SessionNote::StartOver => {
                 Block::Notice(self.language.text(Text::SessionReplaced).to_owned())
             }
-        }
+        })
     }
 
     /// The turn is over.

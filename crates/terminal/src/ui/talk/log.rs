@@ -133,6 +133,9 @@ impl Talk {
                     self.answered_with(&answered);
                 }
                 self.note_compaction(&event.body);
+                if let SessionEventBody::ApproveChanged(changed) = &event.body {
+                    self.state.approve = changed.approve;
+                }
                 let before = self.before(&event.body).await;
                 let blocks = self.state.apply(&event, &before);
                 match self.is_unseen_and_gone(&event.body) {

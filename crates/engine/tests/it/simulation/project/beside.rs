@@ -11,6 +11,7 @@ pub fn is_aside(body: &SessionEventBody) -> bool {
             | SessionEventBody::HistoryCompacted(_)
             | SessionEventBody::CompactionFailed(_)
             | SessionEventBody::RememberedRevoked(_)
+            | SessionEventBody::ApproveChanged(_)
     )
 }
 
