@@ -2,18 +2,20 @@
 //! component at a time beneath the root, and links are never followed.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
-use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, Permissions};
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, File, MetadataExt, Permissions};
 use sha2::{Digest as _, Sha256};
 
 use super::keep::permissions;
 use super::record::{Content, PathState};
+use super::swap::Swap;
+use crate::failpoint::ClientFailpoint;
 use crate::root::{Root, open_file};
-use crate::tools::{keep_owner, name_new, sync_folder};
+use crate::tools::{keep_owner, sync_folder};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -36,37 +38,10 @@ impl<'a> FileHand<'a> {
 
     /// What is there now.
     pub fn look(&self, real: &Path) -> io::Result<PathState> {
-        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(PathState::Absent);
-        };
-        let metadata = match folder.symlink_metadata(&name) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathState::Absent),
-            Err(error) => return Err(error),
-        };
-        let mode = Some(permissions(metadata.mode()));
-        if metadata.is_dir() {
-            return Ok(PathState::Folder { mode });
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => state_in(&folder, &name),
+            None => Ok(PathState::Absent),
         }
-        if !metadata.is_file() {
-            return Ok(PathState::Other);
-        }
-        let mut file = opened(&folder, &name)?;
-        let mut digest = Sha256::new();
-        let (mut size, mut buffer) = (0, vec![0; BUFFER_BYTES]);
-        loop {
-            let read = file.read(&mut buffer)?;
-            if read == 0 {
-                break;
-            }
-            size += read as u64;
-            digest.update(&buffer[..read]);
-        }
-        let hash = hex::encode(digest.finalize());
-        Ok(PathState::File {
-            content: Content { hash, size },
-            mode,
-        })
     }
 
     /// A regular file, for reading.
@@ -77,50 +52,46 @@ impl<'a> FileHand<'a> {
         }
     }
 
-    /// Gives the path this content in one step. `present` is what was seen there. `temporary` is the
-    /// name of the draft, which an earlier process may have left.
+    /// Gives the path this content in one step, if it is still what was seen there. Whether it was.
     pub fn write(
         &self,
         real: &Path,
         present: &PathState,
         (bytes, mode): (&[u8], Option<u32>),
-        temporary: &str,
-    ) -> io::Result<()> {
+        aside: Aside<'_>,
+    ) -> io::Result<bool> {
         let Some((folder, name)) = self.parent(real, Missing::Create)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let temporary = OsString::from(temporary);
-        let mut file = draft(&folder, &temporary)?;
-        let written = file.write_all(bytes).and_then(|()| {
-            match present {
-                PathState::File { .. } => {
-                    keep_owner(&file, &folder.symlink_metadata(&name)?)?;
-                }
-                PathState::Absent | PathState::Folder { .. } | PathState::Other => {}
+        let swap = aside.swap(&folder, &name);
+        let finish = |file: &File| {
+            if let PathState::File { .. } = present {
+                keep_owner(file, &folder.symlink_metadata(&name)?)?;
             }
-            if let Some(mode) = mode {
-                file.set_permissions(mode_of(mode))?;
-            }
-            file.sync_all()?;
-            match present {
-                PathState::Absent => name_new(&folder, &temporary, &name)?,
-                _ => folder.rename(&temporary, &folder, &name)?,
-            }
-            sync_folder(&folder)
-        });
-        if written.is_err() {
-            // The next attempt removes it if this fails as well.
-            let _ = folder.remove_file(&temporary);
-        }
-        written
+            mode.map_or(Ok(()), |mode| file.set_permissions(mode_of(mode)))
+        };
+        swap.place(swap.draft()?, bytes, finish, present)
     }
 
-    pub fn remove(&self, real: &Path) -> io::Result<()> {
-        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(());
-        };
-        folder.remove_file(&name)?;
-        sync_folder(&folder)
+    /// Removes the file, if it is still what was seen there. Whether it was.
+    pub fn remove(&self, real: &Path, present: &PathState, aside: Aside<'_>) -> io::Result<bool> {
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => aside.swap(&folder, &name).remove(present),
+            None => Ok(true),
+        }
+    }
+
+    /// Removes what a process that was killed left beside the path.
+    pub fn tidy_up(
+        &self,
+        real: &Path,
+        (found, target): (&PathState, &PathState),
+        aside: Aside<'_>,
+    ) -> io::Result<()> {
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => aside.swap(&folder, &name).tidy_up(found, target),
+            None => Ok(()),
+        }
     }
 
     /// Whether the folder was empty, and is gone.
@@ -182,23 +153,58 @@ impl<'a> FileHand<'a> {
     }
 }
 
-fn opened(folder: &Dir, name: &OsStr) -> io::Result<File> {
-    open_file(folder, name.as_ref(), &name.to_string_lossy()).map_err(io::Error::other)
+/// The name that a file has beside its path while it is being replaced.
+#[derive(Clone, Copy)]
+pub(crate) struct Aside<'a> {
+    pub name: &'a str,
+    pub failpoint: &'a ClientFailpoint,
 }
 
-fn draft(folder: &Dir, name: &OsStr) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create_new(true)
-        .follow(FollowSymlinks::No);
-    match folder.open_with(name, &options) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            folder.remove_file(name)?;
-            folder.open_with(name, &options)
+impl<'a> Aside<'a> {
+    fn swap(self, folder: &'a Dir, name: &'a OsStr) -> Swap<'a> {
+        Swap {
+            folder,
+            name,
+            aside: OsStr::new(self.name),
+            failpoint: self.failpoint,
         }
-        opened => opened,
     }
+}
+
+/// What has this name in the folder.
+pub(super) fn state_in(folder: &Dir, name: &OsStr) -> io::Result<PathState> {
+    let metadata = match folder.symlink_metadata(name) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathState::Absent),
+        Err(error) => return Err(error),
+    };
+    let mode = Some(permissions(metadata.mode()));
+    if metadata.is_dir() {
+        return Ok(PathState::Folder { mode });
+    }
+    if !metadata.is_file() {
+        return Ok(PathState::Other);
+    }
+    let mut file = opened(folder, name)?;
+    let mut digest = Sha256::new();
+    let (mut size, mut buffer) = (0, vec![0; BUFFER_BYTES]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        size += read as u64;
+        digest.update(&buffer[..read]);
+    }
+    let hash = hex::encode(digest.finalize());
+    Ok(PathState::File {
+        content: Content { hash, size },
+        mode,
+    })
+}
+
+fn opened(folder: &Dir, name: &OsStr) -> io::Result<File> {
+    open_file(folder, name.as_ref(), &name.to_string_lossy()).map_err(io::Error::other)
 }
 
 fn mode_of(mode: u32) -> Permissions {

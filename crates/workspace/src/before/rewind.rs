@@ -12,7 +12,7 @@ use codelab_protocol::{
 };
 
 use super::BeforeStore;
-use super::place::FileHand;
+use super::place::{Aside, FileHand};
 use super::plan::{
     Direction, ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome,
 };
@@ -59,7 +59,7 @@ impl BeforeStore {
         tell: Tell<'_>,
     ) -> Result<RewoundFiles, RewindError> {
         let plan = match asked {
-            RewindFiles::Calls { rewind_id, calls } => self.plan_back(key, rewind_id, calls),
+            RewindFiles::Calls { rewind_id, calls } => self.plan_back(hand, key, rewind_id, calls),
             RewindFiles::Undo { undo } => self.plan_forth(key, undo)?,
         };
         let lock = self.shared_lock()?;
@@ -81,7 +81,13 @@ impl BeforeStore {
         Some(self.follow(hand, &plan, tell))
     }
 
-    fn plan_back(&self, key: &CallKey, id: &RewindId, calls: &[WrittenByCall]) -> RewindPlan {
+    fn plan_back(
+        &self,
+        hand: &FileHand<'_>,
+        key: &CallKey,
+        id: &RewindId,
+        calls: &[WrittenByCall],
+    ) -> RewindPlan {
         let taken = self.taken_back(&key.session_id);
         let mut not_covered = Vec::new();
         let mut by_path: BTreeMap<PathBuf, Vec<WriteRecord>> = BTreeMap::new();
@@ -114,7 +120,9 @@ impl BeforeStore {
         }
         // The newest first.
         files.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let mut steps: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
+        let files: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
+        let mut steps = self.folders_needed(hand, &files);
+        steps.extend(files);
         let back: BTreeSet<CallId> = steps.iter().flat_map(|step| step.calls.clone()).collect();
         steps.extend(folders_back(&made, &back));
         RewindPlan {
@@ -126,6 +134,31 @@ impl BeforeStore {
             steps,
             not_covered,
         }
+    }
+
+    /// Folders that are gone, and without which files cannot come back, the outermost first. They are
+    /// steps, so that they go again when the rewind is undone.
+    fn folders_needed(&self, hand: &FileHand<'_>, files: &[Step]) -> Vec<Step> {
+        let is_gone = |path: &Path| matches!(hand.look(path), Ok(PathState::Absent));
+        let mut needed = BTreeSet::new();
+        for step in files {
+            let content = step.target.content();
+            let is_kept = content.is_some_and(|it| self.object_path(&it.hash).exists());
+            if is_kept && is_gone(&step.path) {
+                let parents = step.path.ancestors().skip(1);
+                let parents = parents.filter(|parent| !parent.as_os_str().is_empty());
+                needed.extend(parents.filter(|parent| is_gone(parent)).map(Path::to_owned));
+            }
+        }
+        let step = |path| Step {
+            path,
+            expect: PathState::Absent,
+            target: PathState::Folder { mode: None },
+            calls: Vec::new(),
+            is_partial: false,
+            is_asked: false,
+        };
+        needed.into_iter().map(step).collect()
     }
 
     fn plan_forth(&self, key: &CallKey, id: &RewindId) -> Result<RewindPlan, RewindError> {
@@ -229,6 +262,14 @@ impl StepWork<'_> {
             target,
             ..
         } = self.step;
+        let name = self.aside_name();
+        let aside = Aside {
+            name: &name,
+            failpoint: &self.store.failpoint,
+        };
+        if let Some(found) = progress.begun.get(&self.index) {
+            self.hand.tidy_up(path, (found, target), aside)?;
+        }
         let present = match self.hand.look(path) {
             Ok(present) => present,
             Err(error) => return Ok(left(&format!("it cannot be reached: {error}"))),
@@ -259,7 +300,7 @@ impl StepWork<'_> {
             })?;
         }
         self.store.failpoint.pass("rewind_begun");
-        let outcome = self.apply(&present)?;
+        let outcome = self.apply(&present, aside)?;
         self.store.failpoint.pass("rewind_applied");
         Ok(outcome)
     }
@@ -286,7 +327,13 @@ impl StepWork<'_> {
         }
     }
 
-    fn apply(&self, present: &PathState) -> io::Result<StepOutcome> {
+    /// The same in every process that goes through the plan.
+    fn aside_name(&self) -> String {
+        let id = super::short_name(self.plan.call_id.as_str());
+        format!(".codelab-{id}-{}.tmp", self.index)
+    }
+
+    fn apply(&self, present: &PathState, aside: Aside<'_>) -> io::Result<StepOutcome> {
         let Step {
             path,
             target,
@@ -304,7 +351,9 @@ impl StepWork<'_> {
                 (self.tell)(path, Changed::Gone);
             }
             PathState::Absent => {
-                self.hand.remove(path)?;
+                if !self.hand.remove(path, present, aside)? {
+                    return Ok(left(CHANGED));
+                }
                 (self.tell)(path, Changed::Gone);
             }
             PathState::Folder { mode } => {
@@ -315,10 +364,10 @@ impl StepWork<'_> {
                 let Some(bytes) = self.store.get(content) else {
                     return Ok(left(DROPPED));
                 };
-                let id = super::short_name(self.plan.call_id.as_str());
-                let temporary = format!(".codelab-{id}-{}.tmp", self.index);
-                self.hand
-                    .write(path, present, (&bytes, *mode), &temporary)?;
+                let content = (bytes.as_slice(), *mode);
+                if !self.hand.write(path, present, content, aside)? {
+                    return Ok(left(CHANGED));
+                }
                 let mode = mode.unwrap_or_default();
                 (self.tell)(
                     path,
@@ -338,7 +387,7 @@ impl StepWork<'_> {
         match (present, &self.step.expect) {
             // A folder that is gone is what was wanted, or somebody took it away.
             (PathState::Absent, _) if is_folder => StepOutcome::Unmentioned,
-            (_, PathState::Folder { .. }) if !self.step.is_asked => StepOutcome::Unmentioned,
+            _ if self.step.is_folder() && !self.step.is_asked => StepOutcome::Unmentioned,
             (
                 PathState::File { content, .. },
                 PathState::File {
