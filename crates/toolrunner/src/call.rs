@@ -159,6 +159,7 @@ impl RunnerState {
                 return WorkEnd::Over;
             }
         };
+        self.failpoint.pass("call_claimed");
         self.serving(&key.session_id);
         self.tell_approve(&key.session_id).await;
         let claim = JournalClaim {
@@ -173,6 +174,7 @@ impl RunnerState {
             self.journal_failed(&info, &error).await;
             return WorkEnd::Over;
         }
+        self.failpoint.pass("call_noted");
         let work = self.perform(&info, &offered, stop);
         match self.hold(&key, (&version, lease_seconds), stop, work).await {
             CallOutcome::Asks(question) => return self.ask_again(info, *question).await,
@@ -209,6 +211,7 @@ impl RunnerState {
         {
             tracing::error!(%error, call = %key.call_id, "writing the result to the journal failed, it is sent anyway");
         }
+        self.failpoint.pass("call_finished");
         let error = result
             .get("error")
             .and_then(Value::as_str)
@@ -379,6 +382,7 @@ impl RunnerState {
                 "the client cannot write its journal, so nothing was run: {error}"
             ));
         }
+        self.failpoint.pass("call_started");
         self.emit(ToolRunnerEvent::Started {
             call: info.clone(),
             arguments: call.tool_call.arguments.clone(),

@@ -22,7 +22,9 @@ pub(super) enum ResultDelivery {
 impl RunnerState {
     /// Sends the result, and forgets the call once the server has it.
     pub(super) async fn deliver(&self, key: &CallKey, result: Value) {
-        match self.send(key, result).await {
+        let sent = self.send(key, result).await;
+        self.failpoint.pass("result_sent");
+        match sent {
             ResultDelivery::Done | ResultDelivery::Unwanted => self.acknowledge(key).await,
             ResultDelivery::Open => {}
         }

@@ -240,6 +240,7 @@ pub(crate) struct RunnerState {
     brought: RunnerBrought,
     /// What people answered to questions of MCP servers.
     answers: Arc<Answers>,
+    failpoint: ClientFailpoint,
 }
 
 /// A call in progress.
@@ -300,9 +301,10 @@ impl ToolRunner {
         let (journal, client_id) =
             folder::lock_free(&journals, serves)?.ok_or_else(|| in_use(&workspace))?;
         let keeper = (workspace.clone(), folder::before_images(&journals));
+        let in_store = failpoint.clone();
         let opened = tokio::task::spawn_blocking(move || {
             let (workspace, folder) = keeper;
-            workspace.keep_before_images(&folder, BeforeLimits::default(), failpoint);
+            workspace.keep_before_images(&folder, BeforeLimits::default(), in_store);
         });
         if let Err(error) = opened.await {
             tracing::warn!(%error, "opening the store of what writes replace failed, no write can be rewound");
@@ -332,6 +334,7 @@ impl ToolRunner {
             mcp,
             brought: RunnerBrought::new(reader),
             answers: Arc::default(),
+            failpoint,
         });
         shared.look_first().await;
         shared.attach().await?;

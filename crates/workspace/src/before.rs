@@ -12,6 +12,7 @@ mod plan;
 mod record;
 mod rewind;
 mod room;
+mod swap;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

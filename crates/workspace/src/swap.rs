@@ -99,7 +99,7 @@ pub(crate) fn remove(folder: &Dir, temporary: &OsStr) {
 }
 
 /// The name under which it is kept.
-fn keep(folder: &Dir, temporary: &OsStr) -> OsString {
+pub(crate) fn keep(folder: &Dir, temporary: &OsStr) -> OsString {
     let kept = OsString::from(format!("{}.kept", temporary.to_string_lossy()));
     match folder.rename(temporary, folder, &kept) {
         Ok(()) => kept,

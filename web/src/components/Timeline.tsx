@@ -176,7 +176,7 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
           </span>
         )}
         <MessageActions item={item} sessionId={sessionId} />
-        {item.role === "user" && item.origin === undefined && (
+        {item.role === "user" && item.origin === undefined && !item.isSteer && (
           <RewindButton
             sessionId={sessionId}
             messageId={item.key}

@@ -1,6 +1,7 @@
 //! A machine with a home, a workspace and a data folder; the `codelab` program on it; a scripted
 //! model.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ use tokio::process::{Child, Command};
 
 /// Longer than anything here takes, also on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
+const SIGABRT: i32 = 6;
 
 pub struct Lab {
     pub model: FakeModel,
@@ -89,6 +91,25 @@ impl Lab {
     pub async fn work(&self) -> Process {
         let command = self.codelab(&["work", "--workspace", self.workspace.to_str().unwrap()]);
         Process::start(command, "working in ").await
+    }
+
+    /// A server that dies at this place.
+    pub async fn serve_armed(&self, failpoint: &str) -> Process {
+        let addr = format!("127.0.0.1:{}", self.port);
+        let mut command = self.codelab(&["serve", "--addr", &addr]);
+        command.env("CODELAB_FAILPOINT", failpoint);
+        Process::start(command, " is at ").await
+    }
+
+    /// A tool runner that dies at this place.
+    pub async fn work_armed(&self, failpoint: &str) -> Process {
+        Process::start(self.work_command(failpoint), "working in ").await
+    }
+
+    pub fn work_command(&self, failpoint: &str) -> Command {
+        let mut command = self.codelab(&["work", "--workspace", self.workspace.to_str().unwrap()]);
+        command.env("CODELAB_CLIENT_FAILPOINT", failpoint);
+        command
     }
 
     /// Somebody else listens where the server did.
@@ -207,7 +228,13 @@ pub struct Process {
 }
 
 impl Process {
-    pub async fn start(mut command: Command, ready: &str) -> Self {
+    pub async fn start(command: Command, ready: &str) -> Self {
+        let process = Self::spawn(command);
+        process.says(ready).await;
+        process
+    }
+
+    pub fn spawn(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -216,9 +243,7 @@ impl Process {
         let said = Arc::new(Mutex::new(Vec::new()));
         collect(child.stdout.take().unwrap(), Arc::clone(&said));
         collect(child.stderr.take().unwrap(), Arc::clone(&said));
-        let process = Self { child, said };
-        process.says(ready).await;
-        process
+        Self { child, said }
     }
 
     /// Waits until it has printed this.
@@ -243,6 +268,14 @@ impl Process {
 
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
+    }
+
+    /// Waits until it dies at its armed place.
+    pub async fn dies(mut self) {
+        let died = tokio::time::timeout(DEADLINE, self.child.wait()).await;
+        let said = || self.said.lock().unwrap().join("\n");
+        let status = died.unwrap_or_else(|_| panic!("it lives on: {}", said()));
+        assert_eq!(status.unwrap().signal(), Some(SIGABRT), "{}", said());
     }
 
     pub async fn signal(&self, name: &str) {

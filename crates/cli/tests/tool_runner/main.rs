@@ -16,6 +16,7 @@ mod lab;
 mod mcp;
 mod pretender;
 mod refusals;
+mod rewinds;
 mod safe_writes;
 mod serve;
 mod walls;

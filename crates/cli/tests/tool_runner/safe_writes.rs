@@ -59,7 +59,7 @@ async fn decide(person: &Person, open: &ApprovalInfo, decision: &HitlDecision) -
     decided.err().and_then(|error| error.status())
 }
 
-async fn edits_pass(client: &Client, session: &SessionId) {
+pub async fn edits_pass(client: &Client, session: &SessionId) {
     let body = ChangeProjectSession {
         approve: Patch::Value(ApproveMode::Edits),
         ..ChangeProjectSession::default()

@@ -51,8 +51,8 @@ pub struct RewoundPart {
     /// The message's number.
     pub ord: u64,
     pub role: Role,
-    /// It answers a question within a turn.
-    pub is_answer: bool,
+    /// It answers a question, or steers: it was said within a turn.
+    pub is_within_turn: bool,
     pub is_rewound: bool,
     /// Messages of the session's own history from there on, which no rewind has taken back.
     pub messages: u64,
@@ -191,7 +191,7 @@ impl Transition<'_, '_> {
             let refusal = Refusal::new(ErrorCode::NotFound, why);
             return Err(refusal.with("message_id", to_message_id.as_str()));
         };
-        if part.role != Role::User || part.is_answer {
+        if part.role != Role::User || part.is_within_turn {
             let why = "A session is rewound to a message of the user that began a turn";
             return Err(
                 Refusal::new(ErrorCode::ValidationError, why).with("field", "to_message_id")

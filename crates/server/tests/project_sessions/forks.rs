@@ -262,6 +262,68 @@ async fn a_summary_goes_along_only_where_it_covers_nothing_later() {
 }
 
 #[tokio::test]
+async fn what_a_rewind_took_back_is_not_part_of_a_fork() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    server.model.reply(Reply::text("First."));
+    session.call("coder", "one").await.expect(200);
+    server.model.reply(Reply::text("Second."));
+    session.call("coder", "two giraffes").await.expect(200);
+    let taken_back = session.messages("").await[2]["message_id"].clone();
+    let body = json!({ "to_message_id": taken_back, "scope": "conversation" });
+    let path = session.path("rewind/");
+    let rewound = session.post(&path, body).await.expect(200);
+    server.model.reply(Reply::text("Third."));
+    session.call("coder", "three").await.expect(200);
+    let said = session.messages("").await;
+    let all = [
+        "one",
+        "First.",
+        "two giraffes",
+        "Second.",
+        "three",
+        "Third.",
+    ];
+    assert_eq!(contents(&said), all, "the original lists everything");
+
+    let copy = fork(&session, &said[5]["message_id"]).await;
+    let kept = ["one", "First.", "three", "Third."];
+    let copied = copy.messages("").await;
+    assert_eq!(contents(&copied), kept);
+    assert!(copied.iter().all(|said| said.get("rewound").is_none()));
+    let log = copy.log().await;
+    let shown = log.all("message_created");
+    let shown: Vec<&str> = shown
+        .iter()
+        .filter_map(|shown| shown["content"].as_str())
+        .collect();
+    assert_eq!(shown, kept);
+    copy.call("coder", "four").await.expect(200);
+    let told = Value::from(last_asked(&server)).to_string();
+    assert!(
+        !told.contains("giraffes") && told.contains("Third."),
+        "{told}"
+    );
+    let found = copy.get("/my/chat/sessions/?q=giraffes").await.expect(200);
+    assert_eq!(found["total"], 0, "{found:#}");
+
+    // Not at what was taken back, neither the user's message nor the answer.
+    for place in [2, 3] {
+        let body = json!({ "at_message_id": said[place]["message_id"] });
+        let refused = session.post(&session.path("fork/"), body).await;
+        refused.refused(422, "VALIDATION_ERROR");
+        assert_eq!(refused.body["details"]["field"], "at_message_id");
+    }
+    let undo = json!({ "undo": rewound["rewind_id"] });
+    session.post(&path, undo).await.expect(200);
+    let whole = fork(&session, &said[5]["message_id"]).await;
+    assert_eq!(contents(&whole.messages("").await), all);
+    let early = fork(&session, &said[3]["message_id"]).await;
+    assert_eq!(contents(&early.messages("").await), all[..4]);
+    assert_eq!(copy.messages("").await.len(), 6, "a fork goes its own way");
+}
+
+#[tokio::test]
 async fn what_cannot_be_forked_is_refused() {
     let server = server_with(&[("CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE", "2")]).await;
     let session = Person::new(&server, 1).session().await;

@@ -322,3 +322,23 @@ async fn tasks_that_write_the_same_files_run_one_after_the_other() {
         .collect();
     assert_eq!(order, ["a", "a", "b", "b"]);
 }
+
+#[tokio::test]
+async fn a_message_that_steered_is_no_place_to_go_back_to() {
+    let server = server().await;
+    let (session, call) = reading(&server).await;
+    session.send(steer("use tabs")).await.expect(202);
+    finish(&session, &call).await;
+    session.wait_for("task_completed", |_| true).await;
+    let said = session.messages("?role=user").await;
+    assert_eq!((said.len(), &said[1]["steered"]), (2, &json!(true)));
+    let path = session.path("rewind/");
+    let to = |said: &Value| json!({ "to_message_id": said["message_id"], "scope": "conversation" });
+    session
+        .post(&path, to(&said[1]))
+        .await
+        .refused(422, "VALIDATION_ERROR");
+    session.post(&path, to(&said[0])).await.expect(200);
+    let all = session.messages("").await;
+    assert!(all.iter().all(|said| said.get("rewound").is_some()));
+}

@@ -90,7 +90,9 @@ async fn offered(
     let page = client
         .project_session_messages(session, Some(Role::User), Some(PAGE), Some(offset))
         .await?;
-    let can_be_chosen = |said: &Message| said.rewound.is_none() && said.answers.is_none();
+    // Neither taken back already, nor said within a turn.
+    let can_be_chosen =
+        |said: &Message| said.rewound.is_none() && said.answers.is_none() && !said.steered;
     let said = page.messages.into_iter().rev().filter(can_be_chosen);
     let said = said.map(|said| (said.message_id, said.content));
     Ok(said.take(MAX_LISTED).collect())

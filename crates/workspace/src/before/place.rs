@@ -2,18 +2,20 @@
 //! component at a time beneath the root, and links are never followed.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
-use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, Permissions};
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, File, MetadataExt, Permissions};
 use sha2::{Digest as _, Sha256};
 
 use super::keep::permissions;
 use super::record::{Content, PathState};
+use super::swap::RewindSwap;
+use crate::failpoint::ClientFailpoint;
 use crate::root::{Root, open_file};
-use crate::swap::{self, Swapped, name_new};
+use crate::swap::Swapped;
 use crate::tools::{keep_owner, sync_folder};
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -25,15 +27,7 @@ enum Missing {
     Leave,
 }
 
-/// Names beside a file that one step uses, and after a crash uses again.
-pub(crate) struct TemporaryNames {
-    /// What is being written. Whatever is there is unfinished.
-    pub draft: OsString,
-    /// A whole file: the new one before it has its name, or what was there before.
-    pub aside: OsString,
-}
-
-/// Touches nothing but files of the workspace.
+/// Hands that touch nothing but files of the workspace.
 pub(crate) struct FileHand<'a> {
     root: &'a Root,
 }
@@ -45,10 +39,10 @@ impl<'a> FileHand<'a> {
 
     /// What is there now.
     pub fn look(&self, real: &Path) -> io::Result<PathState> {
-        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(PathState::Absent);
-        };
-        state(&folder, &name)
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => state_in(&folder, &name),
+            None => Ok(PathState::Absent),
+        }
     }
 
     /// A regular file, for reading.
@@ -59,100 +53,51 @@ impl<'a> FileHand<'a> {
         }
     }
 
-    /// Ends what an earlier process began and did not end: what it exchanged or took aside is
-    /// removed if it is one of `known`, and else it is somebody's and gets its place again.
-    pub fn settle(
-        &self,
-        real: &Path,
-        names: &TemporaryNames,
-        known: &[&PathState],
-    ) -> io::Result<Swapped> {
-        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(Swapped::Done);
-        };
-        let found = state(&folder, &names.aside)?;
-        if found == PathState::Absent {
-            return Ok(Swapped::Done);
-        }
-        if known.iter().any(|known| found.content() == known.content()) {
-            swap::remove(&folder, &names.aside);
-            return Ok(Swapped::Done);
-        }
-        Ok(swap::put_back(&folder, &names.aside, &name))
-    }
-
-    /// Gives the path this content in one step, if `present` is still there.
+    /// Gives the path this content in one step, if it is still what was seen there.
     pub fn write(
         &self,
         real: &Path,
         present: &PathState,
         (bytes, mode): (&[u8], Option<u32>),
-        names: &TemporaryNames,
+        aside: Aside<'_>,
     ) -> io::Result<Swapped> {
         let Some((folder, name)) = self.parent(real, Missing::Create)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let mut file = draft(&folder, &names.draft)?;
-        let written = file.write_all(bytes).and_then(|()| {
-            match present {
-                PathState::File { .. } => {
-                    keep_owner(&file, &folder.symlink_metadata(&name)?)?;
-                }
-                PathState::Absent | PathState::Folder { .. } | PathState::Other => {}
+        let swap = aside.swap(&folder, &name);
+        let finish = |file: &File| {
+            if let PathState::File { .. } = present {
+                keep_owner(file, &folder.symlink_metadata(&name)?)?;
             }
-            if let Some(mode) = mode {
-                file.set_permissions(mode_of(mode))?;
-            }
-            file.sync_all()?;
-            if *present == PathState::Absent {
-                return match name_new(&folder, &names.draft, &name) {
-                    Ok(()) => Ok(Swapped::Done),
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        swap::remove(&folder, &names.draft);
-                        Ok(Swapped::Refused)
-                    }
-                    Err(error) => Err(error),
-                };
-            }
-            folder.rename(&names.draft, &folder, &names.aside)?;
-            let hash = hex::encode(Sha256::digest(bytes));
-            let is_new =
-                |found: &PathState| found.content().is_some_and(|found| found.hash == hash);
-            let look = |name: &OsStr| state(&folder, name).unwrap_or(PathState::Other);
-            let swapped = swap::replace(
-                &folder,
-                &name,
-                &names.aside,
-                |name| look(name).is(present),
-                |name| is_new(&look(name)),
-            );
-            if swapped.is_err() {
-                swap::remove(&folder, &names.aside);
-            }
-            swapped
-        });
-        if written.is_err() {
-            swap::remove(&folder, &names.draft);
-        }
-        let written = written?;
-        sync_folder(&folder)?;
-        Ok(written)
+            mode.map_or(Ok(()), |mode| file.set_permissions(mode_of(mode)))
+        };
+        swap.place(swap.draft()?, bytes, finish, present)
     }
 
-    /// Takes the file away, if `present` is still there.
+    /// Removes the file, if it is still what was seen there.
     pub fn remove(
         &self,
         real: &Path,
         present: &PathState,
-        names: &TemporaryNames,
+        aside: Aside<'_>,
     ) -> io::Result<Swapped> {
-        let Some((folder, name)) = self.parent(real, Missing::Leave)? else {
-            return Ok(Swapped::Done);
-        };
-        let is_old = |name: &OsStr| state(&folder, name).is_ok_and(|found| found.is(present));
-        let taken = swap::take_away(&folder, &name, &names.aside, is_old)?;
-        sync_folder(&folder)?;
-        Ok(taken)
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => aside.swap(&folder, &name).remove(present),
+            None => Ok(Swapped::Done),
+        }
+    }
+
+    /// Removes what a process that was killed left beside the path.
+    pub fn tidy_up(
+        &self,
+        real: &Path,
+        (found, target): (&PathState, &PathState),
+        aside: Aside<'_>,
+    ) -> io::Result<Swapped> {
+        match self.parent(real, Missing::Leave)? {
+            Some((folder, name)) => aside.swap(&folder, &name).tidy_up(found, target),
+            None => Ok(Swapped::Done),
+        }
     }
 
     /// Whether the folder was empty, and is gone.
@@ -214,8 +159,26 @@ impl<'a> FileHand<'a> {
     }
 }
 
-/// What a name leads to. A link is not followed.
-fn state(folder: &Dir, name: &OsStr) -> io::Result<PathState> {
+/// The name that a file has beside its path while it is being replaced.
+#[derive(Clone, Copy)]
+pub(crate) struct Aside<'a> {
+    pub name: &'a str,
+    pub failpoint: &'a ClientFailpoint,
+}
+
+impl<'a> Aside<'a> {
+    fn swap(self, folder: &'a Dir, name: &'a OsStr) -> RewindSwap<'a> {
+        RewindSwap {
+            folder,
+            name,
+            aside: OsStr::new(self.name),
+            failpoint: self.failpoint,
+        }
+    }
+}
+
+/// What has this name in the folder.
+pub(super) fn state_in(folder: &Dir, name: &OsStr) -> io::Result<PathState> {
     let metadata = match folder.symlink_metadata(name) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathState::Absent),
@@ -248,21 +211,6 @@ fn state(folder: &Dir, name: &OsStr) -> io::Result<PathState> {
 
 fn opened(folder: &Dir, name: &OsStr) -> io::Result<File> {
     open_file(folder, name.as_ref(), &name.to_string_lossy()).map_err(io::Error::other)
-}
-
-fn draft(folder: &Dir, name: &OsStr) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create_new(true)
-        .follow(FollowSymlinks::No);
-    match folder.open_with(name, &options) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            folder.remove_file(name)?;
-            folder.open_with(name, &options)
-        }
-        opened => opened,
-    }
 }
 
 fn mode_of(mode: u32) -> Permissions {

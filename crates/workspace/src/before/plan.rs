@@ -149,7 +149,10 @@ impl BeforeStore {
         for plan in self.plans(session) {
             let progress = self.progress(&plan);
             for (index, step) in plan.steps.iter().enumerate() {
-                if progress.done.get(&index) != Some(&StepOutcome::Restored) || step.is_folder() {
+                // What was there already was not taken back, and so it is not given back either.
+                let is_changed = progress.begun.contains_key(&index)
+                    && progress.done.get(&index) == Some(&StepOutcome::Restored);
+                if !is_changed || step.is_folder() {
                     continue;
                 }
                 match plan.direction {

@@ -13,7 +13,7 @@ use codelab_protocol::{
 };
 
 use super::BeforeStore;
-use super::place::{FileHand, TemporaryNames};
+use super::place::{Aside, FileHand};
 use super::plan::{
     Direction, ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome,
 };
@@ -70,7 +70,7 @@ impl BeforeStore {
                 if self.keeps_none(key, calls) {
                     return Err(RewindError::NothingKept);
                 }
-                self.plan_back(key, rewind_id, calls)
+                self.plan_back(hand, key, rewind_id, calls)
             }
             RewindFiles::Undo { undo } => self.plan_forth(key, undo)?,
         };
@@ -105,7 +105,13 @@ impl BeforeStore {
         calls.iter().any(|call| call.path.is_some()) && !calls.iter().any(has_record)
     }
 
-    fn plan_back(&self, key: &CallKey, id: &RewindId, calls: &[WrittenByCall]) -> RewindPlan {
+    fn plan_back(
+        &self,
+        hand: &FileHand<'_>,
+        key: &CallKey,
+        id: &RewindId,
+        calls: &[WrittenByCall],
+    ) -> RewindPlan {
         let taken = self.taken_back(&key.session_id);
         let mut not_covered = Vec::new();
         let mut by_path: BTreeMap<PathBuf, Vec<WriteRecord>> = BTreeMap::new();
@@ -138,7 +144,9 @@ impl BeforeStore {
         }
         // The newest first.
         files.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let mut steps: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
+        let files: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
+        let mut steps = self.folders_needed(hand, &files);
+        steps.extend(files);
         let back: BTreeSet<CallId> = steps.iter().flat_map(|step| step.calls.clone()).collect();
         steps.extend(folders_back(&made, &back));
         RewindPlan {
@@ -150,6 +158,31 @@ impl BeforeStore {
             steps,
             not_covered,
         }
+    }
+
+    /// Folders that are gone, and without which files cannot come back, the outermost first. They are
+    /// steps, so that they go again when the rewind is undone.
+    fn folders_needed(&self, hand: &FileHand<'_>, files: &[Step]) -> Vec<Step> {
+        let is_gone = |path: &Path| matches!(hand.look(path), Ok(PathState::Absent));
+        let mut needed = BTreeSet::new();
+        for step in files {
+            let content = step.target.content();
+            let is_kept = content.is_some_and(|it| self.object_path(&it.hash).exists());
+            if is_kept && is_gone(&step.path) {
+                let parents = step.path.ancestors().skip(1);
+                let parents = parents.filter(|parent| !parent.as_os_str().is_empty());
+                needed.extend(parents.filter(|parent| is_gone(parent)).map(Path::to_owned));
+            }
+        }
+        let step = |path| Step {
+            path,
+            expect: PathState::Absent,
+            target: PathState::Folder { mode: None },
+            calls: Vec::new(),
+            is_partial: false,
+            is_asked: false,
+        };
+        needed.into_iter().map(step).collect()
     }
 
     fn plan_forth(&self, key: &CallKey, id: &RewindId) -> Result<RewindPlan, RewindError> {
@@ -247,19 +280,23 @@ impl StepWork<'_> {
     }
 
     fn outcome(&self, progress: &RewindProgress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
-        if let Some(found) = progress.begun.get(&self.index) {
-            let known = [found, &self.step.target];
-            let names = self.temporary_names();
-            if let Swapped::Kept(kept) = self.hand.settle(&self.step.path, &names, &known)? {
-                return Ok(left_aside(&kept));
-            }
-        }
         let Step {
             path,
             expect,
             target,
             ..
         } = self.step;
+        let name = self.aside_name();
+        let aside = Aside {
+            name: &name,
+            failpoint: &self.store.failpoint,
+        };
+        if let Some(found) = progress.begun.get(&self.index) {
+            let tidied = self.hand.tidy_up(path, (found, target), aside)?;
+            if let Swapped::Kept(kept) = tidied {
+                return Ok(left_aside(&kept));
+            }
+        }
         let present = match self.hand.look(path) {
             Ok(present) => present,
             Err(error) => return Ok(left(&format!("it cannot be reached: {error}"))),
@@ -290,7 +327,7 @@ impl StepWork<'_> {
             })?;
         }
         self.store.failpoint.pass("rewind_begun");
-        let outcome = self.apply(&present)?;
+        let outcome = self.apply(&present, aside)?;
         self.store.failpoint.pass("rewind_applied");
         Ok(outcome)
     }
@@ -317,7 +354,13 @@ impl StepWork<'_> {
         }
     }
 
-    fn apply(&self, present: &PathState) -> io::Result<StepOutcome> {
+    /// The same in every process that goes through the plan.
+    fn aside_name(&self) -> String {
+        let id = super::short_name(self.plan.call_id.as_str());
+        format!(".codelab-{id}-{}.tmp", self.index)
+    }
+
+    fn apply(&self, present: &PathState, aside: Aside<'_>) -> io::Result<StepOutcome> {
         let Step {
             path,
             target,
@@ -335,8 +378,7 @@ impl StepWork<'_> {
                 (self.tell)(path, Changed::Gone);
             }
             PathState::Absent => {
-                let names = self.temporary_names();
-                if let Some(left) = not_done(self.hand.remove(path, present, &names)?) {
+                if let Some(left) = not_done(self.hand.remove(path, present, aside)?) {
                     return Ok(left);
                 }
                 (self.tell)(path, Changed::Gone);
@@ -349,9 +391,8 @@ impl StepWork<'_> {
                 let Some(bytes) = self.store.get(content) else {
                     return Ok(left(DROPPED));
                 };
-                let names = self.temporary_names();
-                let written = self.hand.write(path, present, (&bytes, *mode), &names)?;
-                if let Some(left) = not_done(written) {
+                let content = (bytes.as_slice(), *mode);
+                if let Some(left) = not_done(self.hand.write(path, present, content, aside)?) {
                     return Ok(left);
                 }
                 let mode = mode.unwrap_or_default();
@@ -368,21 +409,12 @@ impl StepWork<'_> {
         Ok(StepOutcome::Restored)
     }
 
-    fn temporary_names(&self) -> TemporaryNames {
-        let id = super::short_name(self.plan.call_id.as_str());
-        let name = |what| format!(".codelab-{id}-{}.{what}", self.index).into();
-        TemporaryNames {
-            draft: name("tmp"),
-            aside: name("aside"),
-        }
-    }
-
     fn left_because(&self, present: &PathState) -> StepOutcome {
         let is_folder = matches!(self.step.expect, PathState::Folder { .. });
         match (present, &self.step.expect) {
             // A folder that is gone is what was wanted, or somebody took it away.
             (PathState::Absent, _) if is_folder => StepOutcome::Unmentioned,
-            (_, PathState::Folder { .. }) if !self.step.is_asked => StepOutcome::Unmentioned,
+            _ if self.step.is_folder() && !self.step.is_asked => StepOutcome::Unmentioned,
             (
                 PathState::File { content, .. },
                 PathState::File {

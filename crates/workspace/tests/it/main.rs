@@ -25,5 +25,4 @@ mod readings;
 mod remembers;
 mod rewind;
 mod rewind_crash;
-mod rewind_model;
 mod walls;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use codelab_workspace::{BeforeLimits, ClientFailpoint};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
@@ -180,4 +181,58 @@ async fn a_protected_folder_swapped_in_is_not_written() {
             .map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), [expected], "{folder}");
     }
+}
+
+#[tokio::test]
+async fn what_somebody_saves_during_a_rewind_is_there_afterwards() {
+    let lab = Lab::new();
+    let limits = BeforeLimits::default();
+    lab.workspace
+        .keep_before_images(&lab.before_images(), limits, ClientFailpoint::default());
+    let started = Instant::now();
+    let (mut tries, mut left, mut saved_later) = (0, 0, 0);
+    while goes_on(started, tries) {
+        let name = format!("file-{tries}.txt");
+        // It goes back to what it was, or goes away.
+        if tries % 2 == 0 {
+            lab.write(&name, "before");
+        }
+        let arguments = json!({"path": name, "content": "by an agent"});
+        let written = lab
+            .call_as(&format!("call-{tries}"), "write_file", arguments)
+            .await;
+        assert_eq!(written["success"], true, "{written}");
+        let (path, draft) = (lab.root.join(&name), lab.outside.join("draft"));
+        fs::write(&draft, "by hand").unwrap();
+        // At every moment of a rewind, as far as that can be hit.
+        let delay = Duration::from_micros(200) * (tries % 60) as u32;
+        let saving = thread::spawn(move || {
+            let started = Instant::now();
+            while started.elapsed() < delay {
+                thread::yield_now();
+            }
+            fs::rename(&draft, &path).unwrap();
+        });
+        let calls = json!([{"call_id": format!("call-{tries}")}]);
+        let arguments = json!({"rewind_id": format!("rewind-{tries}"), "calls": calls});
+        let rewound = lab
+            .call_as(&format!("rewind-{tries}"), "rewind_files", arguments)
+            .await;
+        saving.join().unwrap();
+        assert_eq!(rewound["success"], true, "{rewound}");
+        assert_eq!(lab.read(&name), "by hand", "{delay:?}: {rewound}");
+        match rewound["left"].as_array().unwrap().is_empty() {
+            true => saved_later += 1,
+            false => left += 1,
+        }
+        tries += 1;
+    }
+    eprintln!("{tries} rewinds, {left} left a file, {saved_later} were over before the save");
+    assert!(left > 0 && saved_later > 0, "nothing was tried");
+    let names = fs::read_dir(&lab.root).unwrap();
+    let strays = names.filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with(".codelab")
+    });
+    assert_eq!(strays.count(), 0);
 }

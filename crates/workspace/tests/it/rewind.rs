@@ -3,12 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codelab_workspace::{BeforeLimits, ClientFailpoint};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, key_of};
@@ -435,64 +432,4 @@ async fn a_folder_that_was_there_before_is_nothing_to_take_back() {
         json!({"success": true, "restored": [], "left": [], "not_covered": []})
     );
     assert!(lab.root.join("there").is_dir());
-}
-
-/// Somebody saves the file again and again, as editors do, while it is rewound and given back.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_saved_by_hand_during_a_rewind_is_not_lost() {
-    /// Until there were enough of both, which takes longer on a busy machine.
-    const MAX_TIME: Duration = Duration::from_secs(60);
-    const ENOUGH: usize = 20;
-    let lab = Arc::new(lab());
-    lab.write("a.txt", "hand 0");
-    let stop = Arc::new(AtomicBool::new(false));
-    let hand = {
-        let (lab, stop) = (lab.clone(), stop.clone());
-        std::thread::spawn(move || {
-            let (file, saved) = (lab.root.join("a.txt"), lab.root.join("saved"));
-            let (mut replaced, mut number) = (Vec::new(), 0_u64);
-            while !stop.load(Ordering::Relaxed) {
-                number += 1;
-                fs::write(&saved, format!("hand {number}")).unwrap();
-                // The name is missing for a moment where a rewind takes a new file away.
-                match renameat_with(CWD, &saved, CWD, &file, RenameFlags::EXCHANGE) {
-                    Ok(()) => replaced.push(fs::read_to_string(&saved).unwrap()),
-                    Err(_) => number -= 1,
-                }
-                // Sometimes long enough that a write and a rewind come through.
-                std::thread::sleep(Duration::from_millis(number % 7 * 6));
-            }
-            (number, replaced)
-        })
-    };
-    let started = std::time::Instant::now();
-    let (mut replaced_by_agent, mut tries) = (Vec::new(), 0);
-    let (mut rewound, mut left) = (0, 0);
-    while started.elapsed() < MAX_TIME && (rewound < ENOUGH || left < ENOUGH) {
-        tries += 1;
-        let read = lab.call("read_file", json!({"path": "a.txt"})).await;
-        let call = format!("w{tries}");
-        let arguments = json!({"path": "a.txt", "content": format!("agent {tries}")});
-        let written = lab.call_as(&call, "write_file", arguments).await;
-        if written["success"] == true {
-            replaced_by_agent.extend(read["content"].as_str().map(str::to_owned));
-            let id = format!("r{tries}");
-            let done = rewind(&lab, &id, &[&call]).await;
-            rewound += done["restored"].as_array().unwrap().len();
-            left += done["left"].as_array().unwrap().len();
-            undo(&lab, &id).await;
-        }
-    }
-    stop.store(true, Ordering::Relaxed);
-    let (number, replaced_by_hand) = hand.join().unwrap();
-    let names = fs::read_dir(&lab.root).unwrap();
-    let kept = names.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
-    let mut known: std::collections::BTreeSet<String> = kept.collect();
-    known.extend(replaced_by_hand);
-    known.extend(replaced_by_agent);
-    eprintln!("{number} saves, {tries} tries, {rewound} rewound, {left} left");
-    let saved = (0..=number).map(|n| format!("hand {n}"));
-    let lost: Vec<String> = saved.filter(|saved| !known.contains(saved)).collect();
-    assert!(lost.is_empty(), "lost: {lost:?}");
-    assert!(rewound > 0 && left > 0, "nothing was tried");
 }

@@ -15,10 +15,11 @@ use crate::rewind::LIMITS;
 
 const CHILD: &str = "CODELAB_TEST_REWIND_CHILD";
 const FAILPOINT: &str = "CODELAB_TEST_REWIND_FAILPOINT";
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 7] = [
     "rewind_planned",
     "rewind_kept",
     "rewind_begun",
+    "rewind_exchanged",
     "rewind_applied",
     "rewind_done",
     "rewind_finished",
@@ -102,6 +103,32 @@ fn settle(base: &Path, id: &str) -> Value {
     open(base, ClientFailpoint::default()).resume_rewind(&key_of(id))
 }
 
+/// Agents write, then a hand changes a file and deletes another. What was there before, and after.
+async fn written(base: &Path) -> (Tree, Tree) {
+    for name in ["root", "home", "data"] {
+        fs::create_dir(base.join(name)).unwrap();
+    }
+    let root = base.join("root");
+    fs::write(root.join("changed.txt"), "one").unwrap();
+    fs::write(root.join("by-hand.txt"), "one").unwrap();
+    fs::write(root.join("deleted.txt"), "one").unwrap();
+    let before = tree(&root);
+    let workspace = open(base, ClientFailpoint::default());
+    for (id, path, content) in [
+        ("a", "changed.txt", "two"),
+        ("b", "changed.txt", "three"),
+        ("c", "new/folder/new.txt", "new"),
+        ("d", "by-hand.txt", "two"),
+        ("e", "deleted.txt", "two"),
+    ] {
+        let arguments = json!({"path": path, "content": content, "create_dirs": true});
+        run(&workspace, id, "write_file", arguments).await;
+    }
+    fs::write(root.join("by-hand.txt"), "by hand").unwrap();
+    fs::remove_file(root.join("deleted.txt")).unwrap();
+    (before, tree(&root))
+}
+
 #[tokio::test]
 async fn a_rewind_and_its_undoing_survive_a_kill_at_every_step() {
     let mut deaths = 0;
@@ -110,28 +137,8 @@ async fn a_rewind_and_its_undoing_survive_a_kill_at_every_step() {
             let failpoint = format!("{place}:{pass}");
             let folder = folder();
             let base = folder.path().canonicalize().unwrap();
-            for name in ["root", "home", "data"] {
-                fs::create_dir(base.join(name)).unwrap();
-            }
             let root = base.join("root");
-            fs::write(root.join("changed.txt"), "one").unwrap();
-            fs::write(root.join("by-hand.txt"), "one").unwrap();
-            fs::write(root.join("deleted.txt"), "one").unwrap();
-            let before = tree(&root);
-            let workspace = open(&base, ClientFailpoint::default());
-            for (id, path, content) in [
-                ("a", "changed.txt", "two"),
-                ("b", "changed.txt", "three"),
-                ("c", "new/folder/new.txt", "new"),
-                ("d", "by-hand.txt", "two"),
-                ("e", "deleted.txt", "two"),
-            ] {
-                let arguments = json!({"path": path, "content": content, "create_dirs": true});
-                run(&workspace, id, "write_file", arguments).await;
-            }
-            fs::write(root.join("by-hand.txt"), "by hand").unwrap();
-            fs::remove_file(root.join("deleted.txt")).unwrap();
-            let after = tree(&root);
+            let (before, after) = written(&base).await;
             let mut rewound = before.clone();
             rewound.insert(
                 "by-hand.txt".into(),
@@ -182,4 +189,29 @@ async fn a_kill_before_the_plan_is_stored_changes_nothing() {
         fs::read_to_string(base.join("root/file.txt")).unwrap(),
         "one"
     );
+}
+
+/// As if somebody had saved between the look at a file and its replacement, and the client had died
+/// before it could see that.
+#[tokio::test]
+async fn what_was_saved_at_the_moment_of_a_kill_gets_its_name_back() {
+    for (pass, name) in [(1, "new/folder/new.txt"), (2, "changed.txt")] {
+        let folder = folder();
+        let base = folder.path().canonicalize().unwrap();
+        written(&base).await;
+        let root = base.join("root");
+        assert!(dies_at(&base, &format!("rewind_exchanged:{pass}")));
+        let is_ours = |path: &Path| path.to_string_lossy().contains(".codelab-");
+        let found = tree(&root);
+        let aside: Vec<_> = found.keys().filter(|path| is_ours(path)).collect();
+        assert_eq!(aside.len(), 1, "{aside:?}");
+        fs::write(root.join(aside[0]), "saved just now").unwrap();
+        let result = settle(&base, "rewind");
+        let saved = fs::read_to_string(root.join(name)).unwrap();
+        assert_eq!(saved, "saved just now", "{result}");
+        let left = result["left"].as_array().unwrap().iter();
+        let left: Vec<_> = left.map(|left| left["path"].as_str().unwrap()).collect();
+        assert!(left.contains(&name), "{result}");
+        assert!(!tree(&root).keys().any(|path| is_ours(path)), "{result}");
+    }
 }

@@ -317,7 +317,7 @@ impl Play {
                     turn: TurnId(turn),
                     ord: 2 * (turn - 1),
                     role: Role::User,
-                    is_answer: false,
+                    is_within_turn: false,
                     is_rewound: false,
                     messages: 2,
                     tokens: 10,

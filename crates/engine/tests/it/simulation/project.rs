@@ -5,6 +5,7 @@ mod beside;
 mod model;
 mod people;
 mod record;
+mod rewinds;
 mod workflows;
 
 use std::sync::Arc;
@@ -27,6 +28,8 @@ const INPUTS_PER_BIG_LIFE: usize = 30;
 const MAX_DRAIN: usize = 5_000;
 /// One in so many inputs is compared with what was before, should it be refused.
 const WATCHED: usize = 4;
+/// One in so many inputs comes to a fork of the session.
+const FORKS: usize = 80;
 /// The state of a session whose texts are short, with a plan of fifty tasks.
 const MAX_STATE_BYTES: usize = 150_000;
 
@@ -57,6 +60,9 @@ struct Life {
 fn live(seed: u64) {
     let mut life = Life::new(seed);
     for _ in 0..INPUTS_PER_LIFE {
+        if life.rng.one_in(FORKS) {
+            life.goes_on_in_a_fork();
+        }
         let input = life.any_input();
         life.take(input);
     }
@@ -132,7 +138,7 @@ impl Life {
 
     fn come_to_rest(mut self) {
         for _ in 0..MAX_DRAIN {
-            if self.session.turn().is_none() && self.session.model_calls().is_empty() {
+            if self.session.is_idle() && self.session.model_calls().is_empty() {
                 break;
             }
             self.others_go();
@@ -150,13 +156,14 @@ impl Life {
         self.past_models.extend(self.record.made());
     }
 
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, mut input: Input) {
         if self.rng.one_in(self.crash_rate) {
             self.crash();
             // What the server had heard of slots is lost with it.
             if matches!(input, Input::SlotGranted { .. } | Input::SlotLost { .. }) {
                 return;
             }
+            self.looks_again(&mut input);
         }
         let is_lost = self.rng.one_in(self.crash_rate.saturating_mul(2));
         let is_watched = is_lost || self.rng.one_in(WATCHED);
@@ -229,7 +236,7 @@ impl Life {
 
     fn any_input(&mut self) -> Input {
         self.others();
-        match self.rng.below(30) {
+        match self.rng.below(34) {
             0..=2 => self.user_message(),
             3..=13 => self.helpful_input(),
             14 => match self.rng.pick(&self.past_models).copied() {
@@ -253,6 +260,8 @@ impl Life {
             25 => Input::Compact,
             26 => self.revocation(),
             27 | 28 => self.found_in_any_file(),
+            29 | 30 => self.rewind(),
+            31 => self.undo(),
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
                 Input::Tick
@@ -263,9 +272,14 @@ impl Life {
     /// What moves the current turn on.
     fn helpful_input(&mut self) -> Input {
         let Some(turn) = self.session.turn() else {
+            if let Some(call_id) = self.record.history.open_rewind() {
+                return self.rewind_goes_on(call_id);
+            }
             let calls = self.session.model_calls();
             return match calls.first().map(|(call, _)| *call) {
                 Some(summary) => self.model_finished(summary),
+                None if self.rng.one_in(6) => self.undo(),
+                None if self.rng.one_in(3) => self.rewind(),
                 None => self.user_message(),
             };
         };

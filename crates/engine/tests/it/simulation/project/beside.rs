@@ -5,14 +5,16 @@ use codelab_protocol::SessionEventBody;
 
 /// Whether the event belongs to the last turn although that may have ended.
 pub fn is_aside(body: &SessionEventBody) -> bool {
-    matches!(
-        body,
+    match body {
+        // What became of files that a client took back while nobody heard of it.
+        SessionEventBody::Rewound(rewound) => rewound.messages == 0,
         SessionEventBody::HistoryCompacting(_)
-            | SessionEventBody::HistoryCompacted(_)
-            | SessionEventBody::CompactionFailed(_)
-            | SessionEventBody::RememberedRevoked(_)
-            | SessionEventBody::ApproveChanged(_)
-    )
+        | SessionEventBody::HistoryCompacted(_)
+        | SessionEventBody::CompactionFailed(_)
+        | SessionEventBody::RememberedRevoked(_)
+        | SessionEventBody::ApproveChanged(_) => true,
+        _ => false,
+    }
 }
 
 /// The model calls that must be under way, that of a summary among them.

@@ -154,7 +154,7 @@ impl Life {
         self.rng.pick(&["A", "B"]).unwrap().parse().unwrap()
     }
 
-    fn claim(&mut self, call_id: CallId, client_id: ClientId) -> Input {
+    pub(super) fn claim(&mut self, call_id: CallId, client_id: ClientId) -> Input {
         let known = self.record.known_call(&call_id);
         Input::Claim {
             call_id,

@@ -18,6 +18,7 @@ use super::workflows::Workflows;
 use crate::it::kit::Stage;
 
 mod asked;
+pub(super) mod history;
 mod rest;
 mod said;
 mod slots;
@@ -46,6 +47,7 @@ pub struct Record {
     ended: BTreeMap<TurnId, TurnStatus>,
     workflows: Workflows,
     said: said::Said,
+    pub(super) history: history::History,
     steered: steered::Steered,
     spent: u64,
     failed_in_step: BTreeSet<TaskId>,
@@ -80,6 +82,7 @@ impl Record {
         self.asks_again = false;
         self.stopped_in_step = 0;
         self.said.step(input);
+        self.history.step();
         self.taken(input, applied.answer);
         let lost = self.lose_calls(input, session);
         for effect in &applied.effects {
@@ -178,7 +181,12 @@ impl Record {
         match effect {
             Effect::Event(event) => self.event(event),
             Effect::Message(message) => self.message(message, stage),
-            Effect::CallOpened { call_id, .. } => {
+            Effect::CallOpened {
+                call_id,
+                turn,
+                tool,
+            } => {
+                self.history.called(call_id, *turn, tool);
                 assert!(
                     self.calls
                         .insert(call_id.clone(), Call::default())
@@ -284,7 +292,8 @@ impl Record {
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
-            Effect::HistoryHidden { .. } | Effect::HistoryShown { .. } => {}
+            Effect::HistoryHidden { rewind_id, from } => self.history.hide(rewind_id, *from),
+            Effect::HistoryShown { rewind_id } => self.history.show(rewind_id),
             Effect::Attached(_) | Effect::Elicited { .. } => {}
             Effect::CallTool { call_id, .. } => {
                 assert!(!stage.stopping && self.tools_made.insert(call_id.clone()));
@@ -313,6 +322,7 @@ impl Record {
         );
         self.steered.event(event.turn, body);
         match body {
+            SessionEventBody::Rewound(rewound) => self.history.told(rewound),
             // Also one that steered until its turn ended.
             SessionEventBody::MessageQueued(queued) if !queued.steers => {
                 self.accepted.insert(event.turn);
@@ -370,6 +380,7 @@ impl Record {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.said.message(&record.message, stage);
         self.steered.message(record);
+        self.history.message(record);
         self.messages += 1;
         match (record.message.role, &record.message.tool_call_id) {
             // It answers a question of the turn that runs.
@@ -552,6 +563,7 @@ impl Record {
             "the queue is longer than its limit"
         );
         self.steered.agrees(session);
+        self.history.agrees(session);
         let models: Vec<ModelCallId> = self.models.values().copied().collect();
         let wanted = wanted(session);
         assert!(

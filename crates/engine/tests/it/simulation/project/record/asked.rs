@@ -1,7 +1,7 @@
 //! What the simulated world may ask a record for.
 
 use codelab_engine::{Approval, ApprovalKind, ApprovalOutcome, KnownCall, ModelCallId};
-use codelab_protocol::{CallId, FileBase, Plan};
+use codelab_protocol::{CallId, ClientId, FileBase, Plan};
 use serde_json::{Map, Value};
 
 use super::{Asked, Record};
@@ -40,6 +40,10 @@ impl Record {
 
     pub fn call_ids(&self) -> Vec<CallId> {
         self.calls.keys().cloned().collect()
+    }
+
+    pub fn holder(&self, call_id: &CallId) -> Option<ClientId> {
+        self.calls.get(call_id)?.holder.clone()
     }
 
     pub fn approval_ids(&self) -> Vec<CallId> {

@@ -9,6 +9,7 @@ impl Record {
     /// Every accepted message came to an end; nothing is left open.
     pub fn at_rest(&self, session: &Session, space: &TestSpace) {
         assert!(session.turn().is_none(), "the session never came to rest");
+        assert_eq!(session.open_rewind(), None, "a rewind never ended");
         assert_eq!(session.queued(), 0);
         assert_eq!(
             self.accepted,
