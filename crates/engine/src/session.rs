@@ -95,6 +95,9 @@ pub struct Session {
     /// The last turn, if it did not end well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<EndedTurn>,
+    /// Why a person rejected the last plan, until there is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rejected_plan: Option<String>,
     /// The last turn that was run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried: Option<retry::RetriedTurn>,
@@ -145,6 +148,7 @@ impl Session {
             chosen: None,
             approve: ApproveMode::default(),
             ended: None,
+            rejected_plan: None,
             retried: None,
             forked_from: None,
             rewind: None,
@@ -340,6 +344,11 @@ impl Session {
 
     pub fn last_switch(&self) -> Option<&SwitchRecord> {
         self.last_switch.as_ref()
+    }
+
+    /// Why a person rejected the last plan.
+    pub fn rejected_plan(&self) -> Option<&str> {
+        self.rejected_plan.as_deref()
     }
 
     pub fn last_error(&self) -> Option<&str> {

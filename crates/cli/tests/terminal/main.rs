@@ -4,7 +4,9 @@
 
 mod commands;
 mod decisions;
+mod editing;
 mod lab;
+mod leaving;
 mod long_sessions;
 mod steering;
 mod terminal;

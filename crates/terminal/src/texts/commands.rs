@@ -54,6 +54,14 @@ texts! {
         "leave; Ctrl-D does the same",
         "выйти; Ctrl-D делает то же",
         "вийти; Ctrl-D робить те саме";
+    StoppingTurn:
+        "stopping the turn, because its server ends with this program; Ctrl-C leaves at once",
+        "останавливаем ход: его сервер завершается вместе с этой программой; Ctrl-C — выйти сразу",
+        "зупиняємо хід: його сервер завершується разом із цією програмою; Ctrl-C — вийти одразу";
+    StoppingServer:
+        "the server inside this program ends what is under way (at most {0} s)",
+        "сервер внутри этой программы завершает начатое (не дольше {0} с)",
+        "сервер усередині цієї програми завершує розпочате (не довше {0} с)";
     HelpKeys:
         "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: finish a name, or show what is waiting for you",
         "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: дописать имя или показать, что ждёт вас",

@@ -191,9 +191,17 @@ pub async fn decide(
     }
 }
 
-pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
+/// What becomes of the messages that wait when a turn is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueFate {
+    Kept,
+    Dropped,
+}
+
+pub async fn cancel(client: Client, session: SessionId, queue: QueueFate) -> RequestOutcome {
+    let drops = queue == QueueFate::Dropped;
     match repeated(RESTART_BACKOFF, || {
-        client.cancel_project_session(&session, false)
+        client.cancel_project_session(&session, drops)
     })
     .await
     {

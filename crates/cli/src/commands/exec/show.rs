@@ -1,6 +1,8 @@
 //! What `codelab exec` prints: progress on standard error and the answer on standard output, or
 //! every event as JSON.
 
+use std::iter;
+
 use codelab_client::{
     SessionChange, SessionNote, SessionView, TaskNote, ToolCallStatus, WaitingItem,
 };
@@ -92,6 +94,7 @@ impl EventPrinter {
             SessionChange::Progress(id) => progress(id, view),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
+            SessionChange::MessageStored(id) if view.repeats_its_task(id) => Vec::new(),
             SessionChange::MessageStored(id) => {
                 let warnings = view.message(id).map(|message| message.warnings.as_slice());
                 let line = |text: &String| language.with(Text::ExecWarning, &[&in_one_line(text)]);
@@ -157,8 +160,16 @@ impl EventPrinter {
         };
         match (task.status, &task.error, view.notes.get(id)) {
             (TaskStatus::Failed, Some(error), _) => {
-                let values = [id.as_str(), &in_one_line(&error.message)];
-                vec![self.language.with(Text::ExecTaskFailed, &values)]
+                let message = in_one_line(&error.message);
+                let (meaning, details) = match self.language.turn_error(error) {
+                    Some(meaning) => (meaning, Some(message)),
+                    None => (message, None),
+                };
+                let values = [id.as_str(), &meaning];
+                let failed = self.language.with(Text::ExecTaskFailed, &values);
+                let details =
+                    details.map(|details| self.language.with(Text::ExecDetails, &[&details]));
+                iter::once(failed).chain(details).collect()
             }
             (TaskStatus::Skipped, _, Some(TaskNote::Because(failed))) => {
                 let values = [id.as_str(), failed.as_str()];

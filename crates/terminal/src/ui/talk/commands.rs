@@ -4,9 +4,10 @@ use crate::Text;
 use crate::texts::{CommandText, RewindText};
 use codelab_protocol::{RewindSession, SessionId};
 
-use super::{Leaving, Talk};
+use super::Talk;
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
+use crate::ui::remembered::{self, MemoryRequest};
 use crate::ui::requests::{self, RequestOutcome};
 use crate::ui::rewind::RewindRequest;
 use crate::ui::state::CompactRequest;
@@ -123,6 +124,13 @@ impl Talk {
                     .requests
                     .spawn(requests::cost(client, session, project, language))
             }
+            (SlashCommand::Memory(words), _) => {
+                let asked = MemoryRequest::parse(words.as_deref());
+                let place = self.place.clone();
+                _ = self
+                    .requests
+                    .spawn(remembered::memory(client, project, asked, place, language))
+            }
             (SlashCommand::Trust, _) => self.begin_trust(),
             (SlashCommand::Instructions, _) => self.instructions(),
             (SlashCommand::Init(argument), _) => self.init(argument).await,
@@ -140,7 +148,7 @@ impl Talk {
                 self.forget();
                 self.say(Text::NewSession, &[]);
             }
-            (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
+            (SlashCommand::Quit, _) => self.leave(),
             (SlashCommand::Other(name, words), _) => {
                 self.own_command(&name, words.as_deref().unwrap_or_default())
                     .await

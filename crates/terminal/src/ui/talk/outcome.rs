@@ -30,6 +30,7 @@ impl Talk {
                 error,
             } => {
                 self.show_error(&error);
+                self.drafts.refused(&call);
                 // What waits in another session is found there again.
                 if self.session.as_ref() == Some(&session) {
                     self.state.ask_again(&call);
@@ -52,7 +53,7 @@ impl Talk {
                     Some(model) => self.say(Text::ModelChosen, &[model]),
                     None => self.say(Text::ModelOfAgents, &[]),
                 }
-                self.model = model;
+                self.model = model.or_else(|| self.answered_model.clone());
             }
             RequestOutcome::Open(session) => match self.resume(session).await {
                 Ok(()) => {}
