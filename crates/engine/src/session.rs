@@ -207,9 +207,10 @@ impl Session {
                 call_id,
                 client_id,
                 preview,
+                certain,
                 standing,
                 known,
-            } => step.preview(&call_id, client_id, preview, (standing, known))?,
+            } => step.preview(&call_id, client_id, (preview, certain), (standing, known))?,
             Input::AskAgain {
                 call_id,
                 client_id,

@@ -36,6 +36,7 @@ mod render;
 mod requests;
 mod rewind;
 mod screen;
+mod sessions;
 mod shell;
 mod state;
 mod surface;

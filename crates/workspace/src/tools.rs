@@ -20,7 +20,7 @@ pub(crate) use command::{
     Approved, Commands, execute, prepare, programs_of_git, programs_of_repositories,
 };
 pub use judge::{FileNow, WriteQuestion};
-pub(crate) use judge::{Writer, file_now, preview, question};
+pub(crate) use judge::{Writer, certain_result, file_now, preview, question};
 pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;

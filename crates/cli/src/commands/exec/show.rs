@@ -9,7 +9,7 @@ use codelab_client::{
 use codelab_policy::visible;
 use codelab_protocol::{
     ApprovalOutcome, CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody,
-    SessionId, TaskId, TaskStatus, Timestamp,
+    SessionId, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
 };
 use codelab_terminal::{CallText, Language, McpText, Text};
 use serde_json::{Map, json};
@@ -28,6 +28,8 @@ pub(super) enum OutputFormat {
 pub(super) struct EventPrinter {
     pub format: OutputFormat,
     pub language: Language,
+    /// A person at this terminal is shown what waits, and asked.
+    pub asks: bool,
 }
 
 impl EventPrinter {
@@ -69,7 +71,9 @@ impl EventPrinter {
             .to_string()),
             // An error was printed when it came.
             OutputFormat::Text => {
-                if let Some(response) = response {
+                if let Some(response) = response
+                    && *status != TurnStatus::Failed
+                {
                     say(&visible_text(response));
                 }
             }
@@ -92,6 +96,8 @@ impl EventPrinter {
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
             SessionChange::Call(id) => self.call(id, view),
             SessionChange::Progress(id) => progress(id, view),
+            // The question itself shows it.
+            SessionChange::Waits(_) if self.asks => Vec::new(),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
             SessionChange::MessageStored(id) if view.repeats_its_task(id) => Vec::new(),
@@ -145,9 +151,13 @@ impl EventPrinter {
             self.language
                 .with(Text::ExecPlan, &[&plan.tasks.len().to_string(), &cost])
         };
-        view.plan(id)
-            .map(|view| line(&view.plan))
-            .into_iter()
+        let Some(plan) = view.plan(id).map(|view| &view.plan) else {
+            return Vec::new();
+        };
+        // Whoever decides about a plan sees all of it. Other tasks are told when they begin.
+        let tasks = plan.tasks.iter().filter(|_| plan.requires_approval);
+        iter::once(line(plan))
+            .chain(tasks.map(planned_task))
             .collect()
     }
 
@@ -273,6 +283,17 @@ fn progress(id: &CallId, view: &SessionView) -> Vec<String> {
         total.unwrap_or_default()
     );
     vec![line.trim_end().to_owned()]
+}
+
+/// A task that has not begun.
+fn planned_task(task: &Task) -> String {
+    let after: Vec<&str> = task.depends_on.iter().map(TaskId::as_str).collect();
+    let after = match after.is_empty() {
+        true => String::new(),
+        false => format!(" < {}", after.join(", ")),
+    };
+    let description = in_one_line(&task.description);
+    format!("  {}{after} ({}): {description}", task.id, task.agent)
 }
 
 fn task_started(plan: &PlanId, id: &TaskId, view: &SessionView) -> Vec<String> {

@@ -41,7 +41,10 @@ impl Talk {
                 self.listed = sessions;
                 self.print(&Block::Listing(rows));
             }
-            RequestOutcome::Choices(sessions) => self.offer(sessions),
+            RequestOutcome::Choices(sessions, more) => {
+                more.into_iter().for_each(|more| self.notice(more));
+                self.offer(sessions);
+            }
             RequestOutcome::Ran(blocks) => {
                 self.running = None;
                 blocks.iter().for_each(|block| self.print(block));

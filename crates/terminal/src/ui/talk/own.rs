@@ -156,7 +156,9 @@ impl Talk {
             .chain([row(MEMORY_HELP.0, language.text(MEMORY_HELP.1))])
             .collect();
         if let Some(folder) = custom::folder(|name| std::env::var(name).ok()) {
-            let names = custom::names(&folder);
+            let mut names = custom::names(&folder);
+            // One of these would never be reached.
+            names.retain(|name| !command::names().any(|known| known == name));
             if !names.is_empty() {
                 let place = folder.display().to_string();
                 let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
