@@ -8,6 +8,7 @@ mod editing;
 mod lab;
 mod leaving;
 mod long_sessions;
+mod places;
 mod steering;
 mod terminal;
 mod trust;
