@@ -19,15 +19,22 @@ async fn client(lab: &Lab) -> Client {
     Client::new(&url, Credentials::Bearer(lab.token().await)).unwrap()
 }
 
+/// What does not come in this time does not come.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// The approval once it is like this.
 async fn approval(client: &Client, is_so: impl Fn(&OpenApproval) -> bool) -> OpenApproval {
-    loop {
-        let open = client.my_approvals(10, 0).await.unwrap().approvals;
-        if let Some(found) = open.into_iter().find(&is_so) {
-            return found;
+    let found = async {
+        loop {
+            let open = client.my_approvals(10, 0).await.unwrap().approvals;
+            if let Some(found) = open.into_iter().find(&is_so) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    };
+    let found = tokio::time::timeout(DEADLINE, found).await;
+    found.expect("the approval waits and is as expected")
 }
 
 fn kept(lab: &Lab) -> Vec<String> {
@@ -82,9 +89,13 @@ async fn what_was_written_is_kept_when_somebody_else_decides() {
     let _server = lab.serve().await;
     let client = client(&lab).await;
     let terminal = editing(&lab).await;
-    while !lab.home().join("open").exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let opened = async {
+        while !lab.home().join("open").exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let opened = tokio::time::timeout(DEADLINE, opened).await;
+    opened.expect("the editor opens");
     let open = approval(&client, |_| true).await;
     let no = HitlDecision {
         decision: Some(DecisionChoice::Reject.into()),
