@@ -160,7 +160,7 @@ const MAX_ERROR_CHARACTERS: usize = 2000;
 pub fn print_error(error: &anyhow::Error) {
     let setting = std::env::var("CODELAB_LOCALE").ok();
     let language = Language::choose(setting.as_deref(), |name| std::env::var(name).ok());
-    let details = shortened(&format!("{error:#}").replace('\n', " "));
+    let details = shortened(&causes(error).replace('\n', " "));
     let meaning = client_error(error)
         .and_then(|error| language.error(error.error_code(), Language::status(error)));
     match meaning {
@@ -170,6 +170,19 @@ pub fn print_error(error: &anyhow::Error) {
         }
         None => note_wrapped(&format!("codelab: {details}")),
     }
+}
+
+/// The error and what caused it. Some errors name their cause themselves; it is told once.
+fn causes(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        match told.is_empty() {
+            true => told = cause,
+            false if told.ends_with(&cause) => {}
+            false => told = format!("{told}: {cause}"),
+        }
+    }
+    told
 }
 
 fn note_wrapped(text: &str) {
@@ -207,4 +220,21 @@ pub fn note(text: &str) {
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = std::io::Error::other("no such folder");
+        let doubled = anyhow::Error::new(cause).context("cannot open it: no such folder");
+        assert_eq!(causes(&doubled), "cannot open it: no such folder");
+        let single: anyhow::Result<()> = Err(anyhow::anyhow!("refused"));
+        let single = single.context("the server").unwrap_err();
+        assert_eq!(causes(&single), "the server: refused");
+    }
 }

@@ -222,6 +222,25 @@ impl SessionView {
         })
     }
 
+    /// Whether an answer of the session is word for word what a task of its plan said. Then its
+    /// warnings are known as well.
+    pub fn repeats_its_task(&self, id: &MessageId) -> bool {
+        let (Some(message), Some(plan)) = (self.message(id), self.latest_plan()) else {
+            return false;
+        };
+        let is_its_task = |item: &SessionItem| match item {
+            SessionItem::Message(task) => {
+                task.origin.plan_id.as_ref() == Some(plan.id())
+                    && task.origin.task_id.is_some()
+                    && task.role == Role::Assistant
+                    && (&task.text, &task.warnings) == (&message.text, &message.warnings)
+            }
+            _ => false,
+        };
+        let is_answer = message.role == Role::Assistant && message.origin.task_id.is_none();
+        is_answer && !message.warnings.is_empty() && self.items().rev().any(is_its_task)
+    }
+
     pub fn call(&self, id: &CallId) -> Option<&CallView> {
         self.items().rev().find_map(|item| match item {
             SessionItem::Call(call) if call.call.call_id == *id => Some(call.as_ref()),

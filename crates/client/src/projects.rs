@@ -1,12 +1,14 @@
 //! A user's projects, their agents and what those remember.
 
+use bytes::Bytes;
 use codelab_protocol::{
-    AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject,
-    ModelList, ModelTried, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList,
-    SavedAgent, SearchContext, TryModel,
+    AddContext, AgentId, ChangeAgent, ContextAdded, ContextList, ContextResults, CreateAgent,
+    CreateProject, ModelList, ModelTried, Project, ProjectAgent, ProjectAgentList, ProjectId,
+    ProjectList, SavedAgent, SearchContext, TryModel,
 };
 use http::Method;
 
+use crate::http::accepted;
 use crate::{Client, ClientError};
 
 /// What the server gives at once.
@@ -87,6 +89,30 @@ impl Client {
         let path = format!("/my/projects/{project}/agents/{agent}/context/search");
         self.json(self.transport.json_request(Method::POST, &path, body)?)
             .await
+    }
+
+    /// What an agent remembers, newest first.
+    pub async fn context(
+        &self,
+        project: ProjectId,
+        agent: &AgentId,
+        limit: u64,
+    ) -> Result<ContextList, ClientError> {
+        let path = format!("/my/projects/{project}/agents/{agent}/context?limit={limit}");
+        self.get(&path).await
+    }
+
+    /// Lets an agent forget everything.
+    pub async fn clear_context(
+        &self,
+        project: ProjectId,
+        agent: &AgentId,
+    ) -> Result<(), ClientError> {
+        let path = format!("/my/projects/{project}/agents/{agent}/context");
+        let request = self
+            .transport
+            .request(Method::DELETE, &path, Bytes::new())?;
+        accepted(self.transport.exchange(request).await?).map(drop)
     }
 
     pub async fn add_context(

@@ -74,6 +74,8 @@ pub enum Input {
         call_id: CallId,
         client_id: ClientId,
         preview: FilePreview,
+        /// The result, where it is certain without writing.
+        certain: Option<Value>,
         /// Whether the client may speak for the session: nobody else holds it.
         standing: ClientStanding,
         /// The store knows the approval as decided, expired or cancelled.

@@ -95,6 +95,9 @@ pub struct Session {
     /// The last turn, if it did not end well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<EndedTurn>,
+    /// Why a person rejected the last plan, until there is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rejected_plan: Option<String>,
     /// The last turn that was run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried: Option<retry::RetriedTurn>,
@@ -148,6 +151,7 @@ impl Session {
             chosen: None,
             approve: ApproveMode::default(),
             ended: None,
+            rejected_plan: None,
             retried: None,
             forked_from: None,
             forked_turn: None,
@@ -207,9 +211,10 @@ impl Session {
                 call_id,
                 client_id,
                 preview,
+                certain,
                 standing,
                 known,
-            } => step.preview(&call_id, client_id, preview, (standing, known))?,
+            } => step.preview(&call_id, client_id, (preview, certain), (standing, known))?,
             Input::AskAgain {
                 call_id,
                 client_id,
@@ -340,6 +345,11 @@ impl Session {
 
     pub fn last_switch(&self) -> Option<&SwitchRecord> {
         self.last_switch.as_ref()
+    }
+
+    /// Why a person rejected the last plan.
+    pub fn rejected_plan(&self) -> Option<&str> {
+        self.rejected_plan.as_deref()
     }
 
     pub fn last_error(&self) -> Option<&str> {

@@ -144,6 +144,8 @@ pub(crate) const MAX_REMEMBERED: usize = 100;
 pub(crate) const MAX_MODIFIED_FILES: usize = 20;
 /// Bytes of the last error kept as session metadata.
 pub(crate) const MAX_LAST_ERROR_BYTES: usize = 500;
+/// Of a person's reason against a plan, as the planner reads it.
+pub(crate) const MAX_REJECTION_BYTES: usize = 4000;
 /// Characters of a session's title, taken from the first line said.
 pub(crate) const MAX_TITLE_CHARS: usize = 80;
 /// Bytes of a request that a turn keeps: the description of the task where there is no usable plan.

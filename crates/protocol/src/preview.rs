@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -122,6 +123,11 @@ pub struct SendPreview {
     pub client_id: ClientId,
     #[serde(flatten)]
     pub preview: FilePreview,
+    /// The result of the call, where it is certain without writing: the write would be refused, or
+    /// the file has this content already. With the first preview of an approval nobody is asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub certain_result: Option<Map<String, Value>>,
 }
 
 /// Body of `POST /my/chat/{session_id}/tool_calls/{call_id}/ask_again`.

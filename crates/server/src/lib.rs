@@ -39,6 +39,7 @@ pub use private::private_data_folder;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};
 pub use serve::{
-    Server, StartError, default_model, embedded_memory, living_url, memory, model_config,
+    STOP_GRACE, Server, StartError, default_model, embedded_memory, living_url, memory,
+    model_config,
 };
 pub use users::{Identity, LoginTicket, SignError, UserRole, sign_token};

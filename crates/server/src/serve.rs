@@ -74,7 +74,7 @@ pub enum StartError {
 const MEMORY_FOLDER: &str = "memory";
 
 /// How long running model calls may take to finish when the server stops.
-const GRACE: Duration = Duration::from_secs(10);
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// A server that listens.
 pub struct Server {
@@ -216,7 +216,7 @@ impl Server {
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
         let deadline = listen::ConnectionDeadlines {
             write_timeout,
-            grace: GRACE,
+            grace: STOP_GRACE,
         };
         let stopped = stop.clone().cancelled_owned();
         let metrics = Arc::clone(runtime.metrics());
@@ -261,7 +261,7 @@ impl Server {
         }
         self.stop.cancel();
         // Readers end here, so that their connections can.
-        self.runtime.stop(GRACE).await;
+        self.runtime.stop(STOP_GRACE).await;
         let _ = self.listening.await;
         // Only now may another server have the data folder.
         drop(self.kept);

@@ -6,4 +6,6 @@
 mod texts;
 pub mod ui;
 
-pub use texts::{CallText, FolderText, Language, McpText, Text, Translated};
+pub use texts::{
+    CallText, CommandText, FolderText, Language, McpText, MemoryText, Text, Translated,
+};

@@ -29,7 +29,9 @@ macro_rules! texts {
 mod brought;
 mod calls;
 mod commands;
+mod edits;
 mod mcp;
+mod memory;
 mod reasons;
 mod rewind;
 mod table;
@@ -42,7 +44,9 @@ use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Tim
 pub use brought::FolderText;
 pub use calls::CallText;
 pub use commands::CommandText;
+pub use edits::EditText;
 pub use mcp::McpText;
+pub use memory::MemoryText;
 pub use rewind::RewindText;
 pub use table::Text;
 
@@ -246,12 +250,18 @@ mod tests {
         let brought = brought.map(|text| (format!("{text:?}"), text.translations()));
         let rewinds = RewindText::ALL.iter();
         let rewinds = rewinds.map(|text| (format!("{text:?}"), text.translations()));
+        let edits = EditText::ALL.iter();
+        let edits = edits.map(|text| (format!("{text:?}"), text.translations()));
+        let memory = MemoryText::ALL.iter();
+        let memory = memory.map(|text| (format!("{text:?}"), text.translations()));
         let all = main
             .chain(typed)
             .chain(calls)
             .chain(servers)
             .chain(brought)
-            .chain(rewinds);
+            .chain(rewinds)
+            .chain(edits)
+            .chain(memory);
         for (text, [en, ru, uk]) in all {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),

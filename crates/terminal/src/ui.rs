@@ -13,12 +13,14 @@ mod complete;
 mod custom;
 mod decide;
 mod diff;
+mod edit;
 mod editor;
 mod export;
 mod files;
 mod fork;
 mod highlight;
 mod history;
+mod kept;
 mod keys;
 mod lines;
 mod markdown;
@@ -29,10 +31,12 @@ mod places;
 mod plan;
 mod preview;
 mod prompt;
+mod remembered;
 mod render;
 mod requests;
 mod rewind;
 mod screen;
+mod sessions;
 mod shell;
 mod state;
 mod surface;
@@ -70,6 +74,8 @@ pub struct UiOptions {
     pub folder_flag: String,
     /// What passes without a question, where the person said so.
     pub approve: Option<ApproveMode>,
+    /// The server ends with this program.
+    pub is_own_server: bool,
     /// The first lines on the screen.
     pub welcome: Vec<String>,
     /// The language of texts and errors.

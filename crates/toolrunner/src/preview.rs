@@ -10,6 +10,7 @@ use codelab_protocol::{
     ToolArguments, WriteFile,
 };
 use codelab_workspace::{CallKey, ReadingAgent, WriteQuestion};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::call::{WorkEnd, YIELD_TO_NAMED};
@@ -92,9 +93,18 @@ impl RunnerState {
                 return;
             };
             if sent.as_ref() != Some(&preview) {
+                // Once it is shown, a person may be about to decide.
+                let certain = match &sent {
+                    None => self.workspace.certain_result(write, Some(reader)).await,
+                    Some(_) => None,
+                };
                 let body = SendPreview {
                     client_id: self.client_id.clone(),
                     preview: preview.clone(),
+                    certain_result: match certain {
+                        Some(Value::Object(result)) => Some(result),
+                        _ => None,
+                    },
                 };
                 match self
                     .client

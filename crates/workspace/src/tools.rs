@@ -22,7 +22,7 @@ pub(crate) use command::{
 };
 pub(crate) use git_places::leads_git;
 pub use judge::{FileNow, WriteQuestion};
-pub(crate) use judge::{Writer, file_now, preview, question};
+pub(crate) use judge::{Writer, certain_result, file_now, preview, question};
 pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;

@@ -290,6 +290,34 @@ impl Workspace {
         blocking(look).await.ok()
     }
 
+    /// The result of this write of this agent, where it is certain without writing.
+    pub async fn certain_result(
+        &self,
+        write: &WriteFile,
+        reader: Option<&ReadingAgent>,
+    ) -> Option<Value> {
+        let shared = Arc::clone(&self.shared);
+        let (write, reader) = (write.clone(), reader.cloned());
+        let look = move || {
+            let Shared {
+                root,
+                readings,
+                limits,
+                policy,
+                ..
+            } = &*shared;
+            let rules = (limits, policy);
+            Ok(tools::certain_result(
+                root,
+                readings,
+                rules,
+                &write,
+                reader.as_ref(),
+            ))
+        };
+        blocking(look).await.ok().flatten()
+    }
+
     fn check(&self, call: Call<'_>) -> Result<(), ToolRefusal> {
         match (call.user_id, self.shared.user_id) {
             (Some(named), Some(own)) if named != own => Err(ToolRefusal::WrongUser(named)),

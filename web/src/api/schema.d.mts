@@ -811,7 +811,8 @@ export interface paths {
          * Tell what a write would do to the file as it is now
          * @description For a pending approval of `write_file`, by the client that the session is bound to, or by any
          *     client while it is bound to none. It replaces the preview before. A decision that names another
-         *     `base` is refused from then on.
+         *     `base` is refused from then on. `certain_result`, with the first preview, ends the call: the
+         *     write would be refused, or the file has this content already, so nobody has to decide.
          */
         put: {
             parameters: {
@@ -5526,6 +5527,11 @@ export interface components {
         /** @description Body of `PUT /my/chat/{session_id}/approvals/{call_id}/preview`. */
         SendPreview: components["schemas"]["FilePreview"] & {
             client_id: components["schemas"]["ClientId"];
+            /**
+             * @description The result of the call, where it is certain without writing: the write would be refused, or
+             *     the file has this content already. With the first preview of an approval nobody is asked.
+             */
+            certain_result?: Record<string, unknown> | null;
         };
         /** @description Body of `POST …/clients/{client_id}/instructions`: texts that the server asked for. */
         SendTexts: {

@@ -2,17 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::{ApproveMode, SessionId};
-use codelab_terminal::Text;
+use codelab_server::{STOP_GRACE, Server};
 use codelab_terminal::ui::{self, ChatEnd, StartWith, UiOptions, WorkPlace};
+use codelab_terminal::{CommandText, Language, MemoryText, Text};
 use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
 use super::connection::{ServerConnection, ServerTarget, WhenMissing, quoted};
+use super::note;
 use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, SessionApprove, ToolRunnerFlags};
 use crate::logs;
 
@@ -20,6 +23,8 @@ use crate::logs;
 const HERE: &str = ".";
 const NOT_FOUND: u16 = 404;
 const LOG_FILE: &str = "chat.log";
+/// How long the end of the server may take without a word.
+const SILENT_STOP: Duration = Duration::from_secs(1);
 /// The exit code when the lines of a script have ended and something waits for a decision.
 const UNDECIDED: u8 = 3;
 
@@ -66,10 +71,10 @@ impl ChatCommand {
             .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
-            let server = connection.server.take();
+            let (server, language) = (connection.server.take(), connection.language);
             let result = self.talk(connection, server.is_some()).await;
             if let Some(server) = server {
-                server.stop().await;
+                stop(server, language).await;
             }
             result.map(|end| match end {
                 ChatEnd::Left => ExitCode::SUCCESS,
@@ -108,7 +113,11 @@ impl ChatCommand {
             ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
         };
         let preview = Workspace::open(tool_runner.workspace(), options)?;
-        let welcome = welcome(&connection, &tool_runner, is_own_server).await;
+        let mut welcome = welcome(&connection, &tool_runner, is_own_server).await;
+        if place.has_others() {
+            let told = connection.language.text(MemoryText::OtherFolders);
+            welcome.push(told.to_owned());
+        }
         let client = connection.client.clone();
         Ok(ui::run(UiOptions {
             client,
@@ -120,6 +129,7 @@ impl ChatCommand {
             flags,
             folder_flag,
             approve: self.approve.map(ApproveMode::from),
+            is_own_server,
             welcome,
             language: connection.language,
         })
@@ -162,6 +172,19 @@ impl ChatCommand {
             false => format!(" --workspace {}", quoted(&place.folder.to_string_lossy())),
         }
     }
+}
+
+/// Says what it waits for, unless that ends at once.
+async fn stop(server: Server, language: Language) {
+    let stopped = server.stop();
+    tokio::pin!(stopped);
+    tokio::select! {
+        () = &mut stopped => return,
+        () = tokio::time::sleep(SILENT_STOP) => {}
+    }
+    let most = STOP_GRACE.as_secs().to_string();
+    note(&language.with(CommandText::StoppingServer, &[&most]));
+    stopped.await;
 }
 
 /// The server and the user: sessions are one user's alone.

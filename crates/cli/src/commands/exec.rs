@@ -130,6 +130,7 @@ impl ExecCommand {
                 false => OutputFormat::Text,
             },
             language: connection.language,
+            asks: approver.asks(),
         };
         let project = tool_runner.project();
         let run = Run::new(

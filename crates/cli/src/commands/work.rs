@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use codelab_protocol::AttachedClient;
 use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
 use super::connection::{ServerTarget, WhenMissing};
-use super::tool_runner::{SessionApprove, ToolRunnerFlags, at_the_terminal, line_of};
+use super::tool_runner::{SessionApprove, ToolRunnerFlags, at_the_terminal, in_one_line, line_of};
 use super::{StopSignals, note, say};
 use crate::logs;
 
@@ -70,6 +71,12 @@ impl WorkCommand {
         announcement(&tool_runner, &connection.url)
             .iter()
             .for_each(|line| say(line));
+        // Who else is there is only told: without an answer, work begins all the same.
+        if let Ok(clients) = connection.client.clients(tool_runner.project()).await {
+            others(&tool_runner, &clients)
+                .iter()
+                .for_each(|line| say(line));
+        }
         Ok(tool_runner)
     }
 }
@@ -95,6 +102,28 @@ pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
     }
     if rustix::process::geteuid().is_root() {
         lines.extend(AS_ROOT.map(str::to_owned));
+    }
+    lines
+}
+
+/// The other folders in which the project's tool calls run, and what that means.
+fn others(tool_runner: &ToolRunner, clients: &[AttachedClient]) -> Vec<String> {
+    let is_other =
+        |client: &&AttachedClient| client.present && client.client_id != *tool_runner.client_id();
+    let mut lines: Vec<String> = clients
+        .iter()
+        .filter(is_other)
+        .map(|client| {
+            let folder = in_one_line(&client.workspace);
+            format!("another tool runner of this project works in {folder}")
+        })
+        .collect();
+    if !lines.is_empty() {
+        lines.push(
+            "         a session stays with the tool runner that runs its first call, so it can be \
+             either folder; --project P keeps folders apart"
+                .to_owned(),
+        );
     }
     lines
 }

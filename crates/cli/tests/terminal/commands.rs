@@ -268,5 +268,8 @@ async fn a_stopped_answer_stays_and_its_turn_is_run_again() {
     wait_until_over(&terminal, "The whole answer.");
     assert!(last_request(&lab).contains("A person stopped this answer"));
     terminal.say("/retry");
-    terminal.wait_for("neither failed nor was stopped");
+    let screen = terminal.wait_for("there is nothing to run again: ");
+    let words: Vec<&str> = screen.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("neither failed nor was stopped"), "{words}");
 }

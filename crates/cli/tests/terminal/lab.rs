@@ -32,8 +32,6 @@ impl Lab {
         }
         fs::write(home.path().join("work/greet.py"), GREET).unwrap();
         let editor = home.path().join("editor");
-        fs::write(&editor, "#!/bin/sh\nsed -i 's/Hello/Good day/' \"$1\"\n").unwrap();
-        fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
         let settings = [
             ("HOME", home.path().to_str().unwrap().to_owned()),
             (
@@ -48,11 +46,25 @@ impl Lab {
         let settings = settings
             .map(|(name, value)| (name.to_owned(), value))
             .to_vec();
-        Self {
+        let mut lab = Self {
             model,
             home,
             settings,
-        }
+        };
+        lab.edit_with("#!/bin/sh\nsed -i 's/Hello/Good day/' \"$1\"\n");
+        lab
+    }
+
+    /// The person's editor.
+    pub fn edit_with(&mut self, script: &str) {
+        let editor = self.home.path().join("editor");
+        fs::write(&editor, script).unwrap();
+        fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// For everything that is started from now on.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.settings.push((name.to_owned(), value.to_owned()));
     }
 
     pub fn work(&self) -> PathBuf {

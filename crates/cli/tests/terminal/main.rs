@@ -4,8 +4,11 @@
 
 mod commands;
 mod decisions;
+mod editing;
 mod lab;
+mod leaving;
 mod long_sessions;
+mod places;
 mod steering;
 mod terminal;
 mod trust;

@@ -166,3 +166,34 @@ async fn what_nobody_saw_is_not_printed_when_the_plan_is_cancelled() {
     assert_eq!(screen.matches("asks to write").count(), 1, "{screen}");
     assert_eq!(screen.matches("no longer needed").count(), 1, "{screen}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_cannot_succeed_or_changes_nothing_asks_nobody() {
+    let lab = Lab::new().await;
+    let misfit = json!([{ "old": "no such text", "new": "x" }]);
+    lab.call("read_file", json!({ "path": "greet.py" }));
+    lab.call("write_file", json!({ "path": "greet.py", "edits": misfit }));
+    lab.call(
+        "write_file",
+        json!({ "path": "greet.py", "content": crate::lab::GREET }),
+    );
+    lab.call(
+        "write_file",
+        json!({ "path": "../outside.txt", "content": "x" }),
+    );
+    lab.model.reply(Reply::text("I see."));
+    let mut terminal = lab.chat(&[]);
+    terminal.say("/switch coder");
+    terminal.wait_for("messages go to coder");
+    terminal.say("Try");
+    terminal.wait_for("I see.");
+    let told = lab.model.requests().last().unwrap().body.to_string();
+    for part in [
+        "has this content already",
+        "outside workspace bounds",
+        "no such text",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!lab.home().join("outside.txt").exists());
+}

@@ -224,3 +224,54 @@ async fn tasks_of_a_plan_run_their_commands_beside_each_other() {
     });
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
+
+#[tokio::test]
+async fn a_plan_that_asks_is_printed_with_its_tasks() {
+    let lab = Lab::new().await;
+    let task = |id: &str, after: &[&str]| {
+        json!({"id": id, "agent": "coder", "description": format!("Do {id}."),
+        "depends_on": after, "estimated_tokens": 10})
+    };
+    let tasks = json!([task("a", &[]), task("b", &["a"]), task("c", &["a", "b"])]);
+    lab.model.on(is_planning, planned(&tasks));
+    let output = lab.run(&["exec", "Do it all"]).await;
+    let noise = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{noise}");
+    for part in [
+        "  a (agent_coder): Do a.",
+        "  c < a, b (agent_coder): Do c.",
+        "--approve ask asks you at a terminal",
+    ] {
+        assert_eq!(noise.matches(part).count(), 1, "{part}: {noise}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_task_is_explained_and_is_no_answer() {
+    let lab = Lab::new().await;
+    let task = json!([{"id": "a", "agent": "coder", "description": "Do it.", "depends_on": [],
+        "estimated_tokens": 10}]);
+    lab.model.on(is_planning, planned(&task));
+    lab.model.reply(Reply::status(401, "{}"));
+    let mut command = lab.codelab(&["exec", "Do it"]);
+    let output = command.env("LANG", "ru_RU.UTF-8").output().await.unwrap();
+    let noise = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{noise}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    for part in ["a не выполнена: ", "ключ", "подробности: "] {
+        assert!(noise.contains(part), "{part}: {noise}");
+    }
+}
+
+#[tokio::test]
+async fn work_says_who_else_works_for_the_project() {
+    let lab = Lab::new().await;
+    let other = lab.home.join("other");
+    std::fs::create_dir(&other).unwrap();
+    let server = lab.serve(&["--workspace", other.to_str().unwrap()]).await;
+    server.says("working in ").await;
+    let work = lab.work().await;
+    work.says("another tool runner of this project works in ")
+        .await;
+    work.says("--project P keeps folders apart").await;
+}

@@ -33,9 +33,9 @@ const PLACES_OF_THE_TOOL_RUNNER: [(&str, u32); 12] = [
     ("call_finished", 1),
     ("result_sent", 1),
 ];
-/// Where the server dies: it stores the wish, the claim and the result.
+/// Where the server dies: it stores that it took the session up, the wish, the claim and the result.
 const PLACES_OF_THE_SERVER: [&str; 3] = ["before_commit", "after_commit", "after_show"];
-const COMMITS: u32 = 3;
+const COMMITS: u32 = 4;
 
 type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
@@ -322,4 +322,41 @@ async fn a_rewind_and_its_undoing_survive_the_death_of_the_server_at_every_step(
             (_, server) = scene.server_dies(again, &undo, &failpoint).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_tool_runner_that_comes_back_late_says_which_files_are_which() {
+    let lab = Lab::new().await;
+    let _server = lab.serve(&[]).await;
+    let work = lab.work().await;
+    let scene = Scene::new(lab).await;
+    work.kill().await;
+    let armed = scene.lab.work_armed("rewind_begun:2").await;
+    let asking = scene.asks(&Wish::Rewind);
+    armed.dies().await;
+    // The lease ends, and nobody knows what became of the files.
+    let told = asking.await.unwrap().unwrap().unwrap();
+    let error = told.error.as_deref().unwrap_or_default();
+    assert!(
+        error.contains("says then which files are which"),
+        "{told:?}"
+    );
+    assert_eq!((told.messages, told.restored.len()), (0, 0), "{told:?}");
+
+    let _work = scene.lab.work().await;
+    let late = eventually("the tool runner says it", async || {
+        let told = scene.last_told().await;
+        match told.error {
+            None => Ok(told),
+            Some(error) => Err(error),
+        }
+    })
+    .await;
+    assert_eq!(late.rewind_id, told.rewind_id);
+    assert_eq!(tree(&scene.lab.workspace), scene.rewound, "{late:?}");
+    assert_eq!(late.restored.len(), 3, "{late:?}");
+    assert_eq!(late.left[0].path, "by-hand.txt", "{late:?}");
+    let undo = Wish::Undo(told.rewind_id);
+    let undone = scene.settled(&undo, "undone").await;
+    scene.check(&undo, &undone, "undone").await;
 }

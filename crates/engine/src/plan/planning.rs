@@ -11,7 +11,7 @@ use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
 use crate::output::EventLog;
 use crate::session::Transition;
 use crate::turn::{cut, error_data};
-use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
+use crate::world::{MAX_REJECTION_BYTES, MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
 use crate::{Approval, ApprovalKind, ApprovalOutcome, Decision, Refusal};
 
 impl Transition<'_, '_> {
@@ -91,6 +91,7 @@ impl Transition<'_, '_> {
     fn plan_ready(&mut self, tasks: Vec<TaskState>, fallback: bool) {
         let limits = self.world.limits;
         let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
+        self.session.rejected_plan = None;
         let Some(workflow) = self.session.workflow_mut() else {
             never!("a plan is ready without a workflow");
             return;
@@ -212,9 +213,17 @@ impl Transition<'_, '_> {
                     decided_by.clone(),
                     feedback.clone(),
                 );
+                let said = feedback.as_deref().map(str::trim);
+                let said = said.filter(|said| !said.is_empty()).map(str::to_owned);
                 self.plan_resolved(ApprovalOutcome::Rejected, decided_by, feedback, Vec::new());
                 self.set_phase(WorkflowPhase::Running);
                 self.end_workflow_early(error_data(ErrorCode::Cancelled, "The plan was rejected"));
+                if let Some(said) = said {
+                    self.session
+                        .note_error(&format!("A person rejected the plan: {said}"));
+                    let said = cut(&said, MAX_REJECTION_BYTES).to_owned();
+                    self.session.rejected_plan = Some(said);
+                }
             }
         }
         Ok(())

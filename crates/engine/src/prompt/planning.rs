@@ -53,6 +53,12 @@ pub fn planning_request(
     );
     let request = history.current.first();
     messages.extend(request.map(|request| wire(request, limits.tool_result_bytes)));
+    if let Some(reason) = session.rejected_plan() {
+        let content = format!(
+            "I rejected the plan before this one. My reason: {reason}\n\nPlan with that in mind."
+        );
+        messages.push(ModelMessage::user(content));
+    }
     if let Some(Repair { answer, error }) = repair {
         messages.push(ModelMessage::Assistant {
             content: answer.clone(),

@@ -115,7 +115,8 @@ pub(crate) enum CheckedTool {
 }
 
 impl Session {
-    pub(crate) fn note_result(&mut self, call: &OpenCall, result: &Value) {
+    /// Whether the call failed.
+    pub(super) fn note_failure(&mut self, call: &OpenCall, result: &Value) -> bool {
         let failed = result.get("success") == Some(&Value::Bool(false));
         if failed {
             let error = result
@@ -123,7 +124,14 @@ impl Session {
                 .and_then(Value::as_str)
                 .unwrap_or("the tool failed");
             self.note_error(&format!("{}: {error}", call.tool.name()));
-        } else if call.tool.is(Tool::WriteFile)
+        }
+        failed
+    }
+
+    pub(crate) fn note_result(&mut self, call: &OpenCall, result: &Value) {
+        let failed = self.note_failure(call, result);
+        if !failed
+            && call.tool.is(Tool::WriteFile)
             && let Some(path) = call.arguments.get("path").and_then(Value::as_str)
         {
             let path: String = path.chars().take(MAX_PATH_CHARS).collect();

@@ -3,8 +3,8 @@
 
 use codelab_policy::{Ask, RememberKey, Verdict};
 use codelab_protocol::{
-    ApprovalPreview, ApproveMode, CallId, CallOutcome, ClientId, ErrorCode, FileBase, FilePreview,
-    MAX_PREVIEW_BYTES, MAX_PREVIEW_TEXT_BYTES, SessionEventBody, SessionKind, Tool,
+    ApprovalPreview, ApproveMode, CallId, CallOutcome, ClientId, Digest, ErrorCode, FileBase,
+    FilePreview, MAX_PREVIEW_BYTES, MAX_PREVIEW_TEXT_BYTES, SessionEventBody, SessionKind, Tool,
 };
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ impl Transition<'_, '_> {
         &mut self,
         call_id: &CallId,
         client_id: ClientId,
-        preview: FilePreview,
+        (preview, certain): (FilePreview, Option<Value>),
         (standing, known): (ClientStanding, bool),
     ) -> Result<CallerAnswer, Refusal> {
         let pending = self.session.waiting_thread(call_id).cloned();
@@ -115,11 +115,12 @@ impl Transition<'_, '_> {
         self.session.may_show(&client_id, standing)?;
         let preview = bounded(preview);
         let mut count = 1;
-        if let Some(last) = thread
-            .phase
-            .approval()
-            .and_then(|open| open.preview.as_ref())
-        {
+        let last = thread.phase.approval();
+        let last = last.and_then(|open| open.preview.as_ref());
+        if let (None, Some(result)) = (last, certain) {
+            return Ok(self.certain_result(call_id, result));
+        }
+        if let Some(last) = last {
             if last.client_id != client_id && !standing.other_is_gone {
                 return Err(Refusal::new(
                     ErrorCode::ToolCallClaimed,
@@ -162,6 +163,35 @@ impl Transition<'_, '_> {
             self.output.settle_turn(thread.turn, status);
         }
         Ok(CallerAnswer::Nothing)
+    }
+
+    /// Nobody decides about a write that changes nothing, whatever they would say. The agent gets the
+    /// result.
+    fn certain_result(&mut self, call_id: &CallId, result: Value) -> CallerAnswer {
+        let span = self.session.here();
+        let Some(thread) = self.session.take_waiting(call_id) else {
+            never!("the call that has a result is not open");
+            return CallerAnswer::Nothing;
+        };
+        let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+            never!("the call that has a result does not wait for a person");
+            self.session.put(thread);
+            return CallerAnswer::Nothing;
+        };
+        self.withdraw_approval(&approval);
+        self.output.push(Effect::CallClosed {
+            call_id: call_id.clone(),
+            status: CallStatus::Finished,
+            result_digest: Some(Digest::of_json(&result)),
+            span: Some(span),
+            did: None,
+        });
+        self.session.note_failure(&call, &result);
+        let text = call.told(&result);
+        self.view().show_client_result(&thread, &call, result);
+        self.tool_message(&thread, &call.call_id, &call.tool.name(), text);
+        self.next_call(thread);
+        CallerAnswer::Span(span)
     }
 
     /// The call goes back to where it waits for a person. Nothing of it has run.

@@ -18,7 +18,7 @@
 //! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `revoke` (the oldest of what is remembered), `revoke x` (nothing), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `brings: AGENTS.md=text skill!description`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
-//! agent), `preview A: x` (a client tells that the file holds x, `none`: that there is none), `ask again
+//! agent), `preview A: x` (a client tells that the file holds x, `none`: that there is none), `certain A: why` (a client tells that the write fails, whoever approves it), `ask again
 //! A: x`, `approve seen x`, `claim A of x` (of the version that may replace x), `mode: edits`, `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
 //! server makes the call wait), `heard` (the model says something), `fell back: a b` (b is asked
 //! instead of a), `streams: text` (each model call under way, until a crash; nothing: none), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.

@@ -48,6 +48,7 @@ pub(crate) enum Command {
         call_id: CallId,
         client_id: ClientId,
         preview: FilePreview,
+        certain: Option<Value>,
     },
     AskAgain {
         call_id: CallId,
@@ -183,6 +184,7 @@ impl Owner {
                 call_id,
                 client_id,
                 preview,
+                certain,
             } => {
                 let mut pending = loaded.session.pending_approvals();
                 let open = pending.find(|open| open.call_id == call_id);
@@ -196,6 +198,7 @@ impl Owner {
                     call_id,
                     client_id,
                     preview,
+                    certain,
                     standing,
                     known,
                 }

@@ -3,23 +3,26 @@
 
 use codelab_protocol::{ApproveMode, CallId, ClientId, FilePreview};
 use codelab_store::OwnedSession;
+use serde_json::Value;
 
 use crate::owner::Command;
 use crate::{Runtime, RuntimeError};
 
 impl Runtime {
-    /// A client tells what a write that waits for a person would do to the file as it is now.
+    /// A client tells what a write that waits for a person would do to the file as it is now, and the
+    /// result where that is certain without writing.
     pub async fn preview_write(
         &self,
         session: &OwnedSession,
         call_id: CallId,
         client_id: ClientId,
-        preview: FilePreview,
+        (preview, certain): (FilePreview, Option<Value>),
     ) -> Result<(), RuntimeError> {
         let shown = Command::Preview {
             call_id,
             client_id: client_id.clone(),
             preview,
+            certain,
         };
         self.by_client(session, &client_id, shown).await.map(drop)
     }

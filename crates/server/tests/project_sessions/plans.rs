@@ -82,6 +82,27 @@ async fn a_rejected_plan_ends_its_workflow() {
 }
 
 #[tokio::test]
+async fn the_next_plan_is_made_with_the_reason_against_the_last_one() {
+    let server = server().await;
+    let (session, plan) = waiting(&server).await;
+    let reason = "one task is enough for this";
+    let no = json!({ "decision": "reject", "feedback": reason });
+    session.decide_plan(&plan, no).await.expect(200);
+    let one = tasks(&[task("a", "coder", &[])]);
+    for (said, is_told) in [("Again, please", true), ("And once more", false)] {
+        server.model.on(is_planning, Reply::text(&one));
+        session.stream_plan(said).await.all().await;
+        let requests = server.model.requests();
+        let planning = requests
+            .iter()
+            .rev()
+            .find(|request| is_planning(&request.body));
+        let asked = planning.unwrap().body["messages"].to_string();
+        assert_eq!(asked.contains(reason), is_told, "{said}: {asked}");
+    }
+}
+
+#[tokio::test]
 async fn an_edit_changes_the_tasks_and_approves_in_the_same_act() {
     let server = server().await;
     let (session, plan) = waiting(&server).await;

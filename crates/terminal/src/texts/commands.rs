@@ -38,6 +38,34 @@ texts! {
         "the providers do not offer {0}; they offer: {1}; `/model {0}!` chooses it all the same",
         "провайдеры не предлагают {0}; доступны: {1}; `/model {0}!` выберет её всё равно",
         "провайдери не пропонують {0}; доступні: {1}; `/model {0}!` вибере її попри це";
+    NothingToRetry:
+        "there is nothing to run again: {0}",
+        "повторять нечего: {0}",
+        "повторювати нічого: {0}";
+    RetryLater:
+        "a turn is running; /retry works when it has ended",
+        "идёт ход; /retry сработает, когда он закончится",
+        "триває хід; /retry спрацює, коли він закінчиться";
+    NothingSaid:
+        "nothing was said in this session yet",
+        "в этой сессии ещё ничего не сказано",
+        "у цій сесії ще нічого не сказано";
+    InOtherFolder:
+        "in {0}",
+        "в {0}",
+        "у {0}";
+    NotOfChat:
+        "not from a chat on this machine",
+        "не из чата на этой машине",
+        "не з чату на цій машині";
+    MoreSessions:
+        "the newest {0} of {1} sessions; `codelab chat --session ID` continues an older one",
+        "последние {0} из {1} сессий; более старую продолжит `codelab chat --session ID`",
+        "останні {0} з {1} сесій; старішу продовжить `codelab chat --session ID`";
+    ExecApproveHint:
+        "this needs an approval, and nobody gives one: --approve ask asks you at a terminal, edits lets writes pass, all grants everything",
+        "нужно одобрение, но дать его некому: --approve ask спросит вас в терминале, edits пропустит запись файлов, all разрешит всё",
+        "потрібне погодження, але дати його нікому: --approve ask запитає вас у терміналі, edits пропустить запис файлів, all дозволить усе";
     HelpCost:
         "tokens and cost",
         "токены и стоимость",
@@ -54,6 +82,14 @@ texts! {
         "leave; Ctrl-D does the same",
         "выйти; Ctrl-D делает то же",
         "вийти; Ctrl-D робить те саме";
+    StoppingTurn:
+        "stopping the turn, because its server ends with this program; Ctrl-C leaves at once",
+        "останавливаем ход: его сервер завершается вместе с этой программой; Ctrl-C — выйти сразу",
+        "зупиняємо хід: його сервер завершується разом із цією програмою; Ctrl-C — вийти одразу";
+    StoppingServer:
+        "the server inside this program ends what is under way (at most {0} s)",
+        "сервер внутри этой программы завершает начатое (не дольше {0} с)",
+        "сервер усередині цієї програми завершує розпочате (не довше {0} с)";
     HelpKeys:
         "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: finish a name, or show what is waiting for you",
         "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: дописать имя или показать, что ждёт вас",

@@ -40,6 +40,8 @@ pub enum Block {
         agent: AgentName,
         status: TaskStatus,
         note: Option<String>,
+        /// Why it failed.
+        error: Option<ErrorData>,
     },
     PlanEnded {
         status: PlanStatus,
@@ -54,6 +56,7 @@ pub enum Block {
     },
     Question {
         agent: AgentName,
+        task: Option<TaskId>,
         /// The MCP server that asks, where it is not the agent.
         server: Option<McpServerName>,
         /// What a server wants to know.
@@ -83,7 +86,11 @@ pub enum Block {
         status: Option<u16>,
     },
     /// An error of a turn, which its details may explain better than its code.
-    TurnError(ErrorData),
+    TurnError {
+        error: ErrorData,
+        /// Where it happened, if there are several tasks.
+        task: Option<TaskId>,
+    },
     Spent(Usage),
     Cancelled,
     /// A dim line.

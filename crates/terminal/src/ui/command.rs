@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::texts::{CommandText, FolderText};
+use crate::texts::{CommandText, FolderText, MemoryText};
 
 use super::custom;
 
@@ -38,6 +38,8 @@ pub enum SlashCommand {
     /// Takes the last rewind back.
     Redo,
     Cost,
+    /// What the agents of the project remember.
+    Memory(Option<String>),
     /// What the folder brings and waits for the person's trust.
     Trust,
     /// What models are told of the folder.
@@ -88,12 +90,15 @@ pub const BROUGHT_HELP: [(&str, FolderText); 3] = [
     ("/init", FolderText::HelpInit),
 ];
 
+/// The same for what agents remember.
+pub const MEMORY_HELP: (&str, MemoryText) = ("/memory [AGENT]", MemoryText::HelpMemory);
+
 /// The names of the commands, for completion.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let name = |usage: &'static str| usage.strip_prefix('/')?.split(' ').next();
     let usages = HELP.into_iter().map(|(usage, _)| usage);
     let usages = usages.chain(BROUGHT_HELP.into_iter().map(|(usage, _)| usage));
-    usages.filter_map(name)
+    usages.chain([MEMORY_HELP.0]).filter_map(name)
 }
 
 impl SlashCommand {
@@ -122,6 +127,7 @@ impl SlashCommand {
             "rewind" => Self::Rewind(argument),
             "redo" => Self::Redo,
             "cost" => Self::Cost,
+            "memory" => Self::Memory(argument),
             "trust" => Self::Trust,
             "instructions" => Self::Instructions,
             "init" => Self::Init(argument),
@@ -155,6 +161,7 @@ impl fmt::Display for SlashCommand {
             Self::Rewind(words) => ("rewind", words.as_ref()),
             Self::Redo => ("redo", None),
             Self::Cost => ("cost", None),
+            Self::Memory(words) => ("memory", words.as_ref()),
             Self::Trust => ("trust", None),
             Self::Instructions => ("instructions", None),
             Self::Init(argument) => ("init", argument.as_ref()),
@@ -207,6 +214,10 @@ mod tests {
                 ))),
             ),
             ("/exit", Some(SlashCommand::Quit)),
+            (
+                "/memory forget coder",
+                Some(SlashCommand::Memory(Some("forget coder".to_owned()))),
+            ),
             ("/trust", Some(SlashCommand::Trust)),
             (
                 "/init improve",

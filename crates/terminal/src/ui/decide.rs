@@ -2,9 +2,7 @@
 
 use codelab_protocol::{
     ApprovalOutcome, CallId, DecisionChoice, HitlDecision, PlanDecision, SessionId, Tool,
-    ToolArguments,
 };
-use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
 use crate::Text;
@@ -18,23 +16,6 @@ use super::render::{self, CardRows, time_left};
 use super::requests::{self, DecisionRequest, OutgoingMessage};
 use super::state::{Grant, PendingAsk};
 use super::talk::{Talk, now};
-
-/// A text to change, and what makes arguments of it again.
-struct Editable {
-    text: String,
-    /// Gives the text its kind.
-    name: String,
-    becomes: Becomes,
-}
-
-enum Becomes {
-    /// The text is the arguments, as JSON.
-    Arguments,
-    /// The text is the whole content of the file.
-    Content(Map<String, Value>),
-    /// The text is the list of tasks, as JSON.
-    Tasks,
-}
 
 /// What waits first, as it is drawn, and what that was made of.
 pub(super) struct AskCard {
@@ -191,7 +172,7 @@ impl Talk {
         }
     }
 
-    async fn reread_of(&mut self, ask: &PendingAsk) {
+    pub(super) async fn reread_of(&mut self, ask: &PendingAsk) {
         let before = self.before_of(ask).await;
         if self.state.reread(ask.call_id(), before) {
             self.is_dirty = true;
@@ -262,7 +243,7 @@ impl Talk {
     }
 
     /// What was decided no longer waits. If the server refuses the decision, it waits again.
-    fn submit(&mut self, ask: PendingAsk, decision: DecisionRequest) {
+    pub(super) fn submit(&mut self, ask: PendingAsk, decision: DecisionRequest) {
         let Some(session) = self.session.clone() else {
             return;
         };
@@ -302,7 +283,7 @@ impl Talk {
         self.print_lines(lines.unwrap_or_default());
     }
 
-    async fn before_of(&self, ask: &PendingAsk) -> ShownFile {
+    pub(super) async fn before_of(&self, ask: &PendingAsk) -> ShownFile {
         match ask {
             PendingAsk::Approval(request) => {
                 let approval = &request.approval;
@@ -328,132 +309,5 @@ impl Talk {
         let path = arguments.get("path");
         let path = path.and_then(Value::as_str).unwrap_or_default();
         files::before(&self.preview, path, self.language()).await
-    }
-
-    async fn edit(&mut self, ask: PendingAsk) {
-        // What the person edits replaces the file as it is now, and nothing that comes meanwhile.
-        self.reread_of(&ask).await;
-        let base = match &ask {
-            PendingAsk::Approval(request) => self.state.shown_base(&request.approval),
-            PendingAsk::Plan(_) | PendingAsk::Question(_) | PendingAsk::Local(_) => None,
-        };
-        let Some(Editable {
-            text,
-            name,
-            becomes,
-        }) = self.editable(&ask).await
-        else {
-            return;
-        };
-        let start = self
-            .drafts
-            .remove(ask.call_id())
-            .unwrap_or_else(|| text.clone());
-        let edited = self.surface.edit(&start, &name).await;
-        // Ctrl-C was for the editor then.
-        let _ = self.interrupts.recv().now_or_never();
-        let edited = match edited {
-            Ok(edited) => edited,
-            Err(error) => return self.notice(error.told(self.language())),
-        };
-        // An editor that is left without saving decides nothing. Neither does an emptied file.
-        if edited == start || edited == text || edited.trim().is_empty() {
-            if start != text {
-                self.drafts.insert(ask.call_id().clone(), start);
-            }
-            return self.say(Text::NothingChanged, &[]);
-        }
-        let changed = match becomes {
-            Becomes::Content(mut arguments) => {
-                arguments.remove("edits");
-                arguments.insert("content".to_owned(), Value::String(edited.clone()));
-                Ok(Value::Object(arguments))
-            }
-            Becomes::Arguments | Becomes::Tasks => serde_json::from_str(&edited),
-        };
-        let changed: Value = match changed {
-            Ok(changed) => changed,
-            Err(error) => {
-                self.drafts.insert(ask.call_id().clone(), edited);
-                return self.say(Text::NotJson, &[&error.to_string()]);
-            }
-        };
-        self.drafts.insert(ask.call_id().clone(), edited);
-        let decision = Some(DecisionChoice::Edit.into());
-        let decision = match &ask {
-            PendingAsk::Plan(request) => {
-                let digest = Some(request.approval.digest.as_str().to_owned());
-                let body = PlanDecision {
-                    decision,
-                    tasks: Some(changed),
-                    feedback: None,
-                    digest,
-                };
-                DecisionRequest::Plan(request.plan_id.clone(), body)
-            }
-            PendingAsk::Approval(request) => {
-                let digest = Some(request.approval.digest.as_str().to_owned());
-                let body = HitlDecision {
-                    decision,
-                    modified_args: Some(changed),
-                    digest,
-                    base,
-                    ..HitlDecision::default()
-                };
-                DecisionRequest::Approval(ask.call_id().clone(), body)
-            }
-            PendingAsk::Question(_) | PendingAsk::Local(_) => return,
-        };
-        self.submit(ask, decision);
-    }
-
-    async fn editable(&self, ask: &PendingAsk) -> Option<Editable> {
-        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-        match ask {
-            PendingAsk::Approval(request) => {
-                let approval = &request.approval;
-                if let Some((path, content)) = self.written(ask).await {
-                    let becomes = Becomes::Content(approval.arguments.clone());
-                    return Some(Editable {
-                        text: content,
-                        name: path,
-                        becomes,
-                    });
-                }
-                let text = pretty(&Value::Object(approval.arguments.clone()));
-                Some(Editable {
-                    text,
-                    name: "arguments.json".to_owned(),
-                    becomes: Becomes::Arguments,
-                })
-            }
-            PendingAsk::Plan(request) => {
-                let tasks = request.approval.arguments.get("tasks")?;
-                Some(Editable {
-                    text: pretty(tasks),
-                    name: "tasks.json".to_owned(),
-                    becomes: Becomes::Tasks,
-                })
-            }
-            PendingAsk::Question(_) | PendingAsk::Local(_) => None,
-        }
-    }
-
-    /// The path and the whole new content, where the call is a write whose outcome is known.
-    async fn written(&self, ask: &PendingAsk) -> Option<(String, String)> {
-        let PendingAsk::Approval(request) = ask else {
-            return None;
-        };
-        let approval = &request.approval;
-        let tool = Tool::parse(&approval.tool_name)?;
-        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else {
-            return None;
-        };
-        let content = match (&write.content, self.before_of(ask).await.before) {
-            (Some(content), _) => content.clone(),
-            (None, Before::Text(old)) => super::diff::apply(&old, write.edits.as_deref()?)?,
-            (None, _) => return None,
-        };
-        Some((write.path, content))
     }
 }

@@ -1,7 +1,6 @@
 //! The person's side of files: what a write would replace, and texts changed in an editor of their
 //! choice.
 
-use std::path::Path;
 use std::process::Stdio;
 
 use codelab_protocol::{FileBase, NewAttachment, ReadFile, ToolArguments};
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Language, Text};
 
 use super::diff::Before;
+use super::kept;
 
 /// A longer file is not compared.
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
@@ -95,10 +95,11 @@ pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Sh
 pub enum EditError {
     #[error("the editor could not be started: {0}")]
     Io(#[from] std::io::Error),
+    /// And what the person wrote before, if anything.
     #[error("the editor ended with an error; nothing was changed")]
-    Failed,
+    Failed(Option<Vec<u8>>),
     #[error("the text is not UTF-8; nothing was changed")]
-    NotText,
+    NotText(Vec<u8>),
     #[error("editing needs a terminal")]
     NoTerminal,
 }
@@ -108,9 +109,18 @@ impl EditError {
     pub fn told(&self, language: Language) -> String {
         match self {
             Self::Io(error) => language.with(Text::EditorNotStarted, &[&error.to_string()]),
-            Self::Failed => language.text(Text::EditorFailed).to_owned(),
-            Self::NotText => language.text(Text::EditedNotUtf8).to_owned(),
+            Self::Failed(_) => language.text(Text::EditorFailed).to_owned(),
+            Self::NotText(_) => language.text(Text::EditedNotUtf8).to_owned(),
             Self::NoTerminal => language.text(Text::EditingNeedsTerminal).to_owned(),
+        }
+    }
+
+    /// What the person wrote all the same.
+    pub fn left(&self) -> Option<&[u8]> {
+        match self {
+            Self::Failed(left) => left.as_deref(),
+            Self::NotText(left) => Some(left),
+            Self::Io(_) | Self::NoTerminal => None,
         }
     }
 }
@@ -119,14 +129,8 @@ impl EditError {
 /// that the editor knows the language.
 pub async fn edited(text: &str, name: &str) -> Result<String, EditError> {
     let folder = tempfile::tempdir()?;
-    let ending = Path::new(name)
-        .extension()
-        .and_then(|ending| ending.to_str());
-    let is_plain = |ending: &&str| ending.chars().all(|c| c.is_ascii_alphanumeric());
-    let path = folder.path().join(format!(
-        "codelab.{}",
-        ending.filter(is_plain).unwrap_or("txt")
-    ));
+    let ending = kept::ending(name).unwrap_or(".txt".to_owned());
+    let path = folder.path().join(format!("codelab{ending}"));
     tokio::fs::write(&path, text).await?;
     let chosen = ["VISUAL", "EDITOR"]
         .into_iter()
@@ -144,8 +148,10 @@ pub async fn edited(text: &str, name: &str) -> Result<String, EditError> {
         .stdin(Stdio::inherit())
         .status()
         .await?;
+    let written = tokio::fs::read(&path).await;
     if !status.success() {
-        return Err(EditError::Failed);
+        let left = written.ok().filter(|left| left != text.as_bytes());
+        return Err(EditError::Failed(left));
     }
-    String::from_utf8(tokio::fs::read(&path).await?).map_err(|_| EditError::NotText)
+    String::from_utf8(written?).map_err(|error| EditError::NotText(error.into_bytes()))
 }

@@ -46,6 +46,25 @@ impl WorkPlace {
         lines::write(&self.data_dir.join(FILE), lines.into_iter().skip(extra))
     }
 
+    /// Where the session was held last.
+    pub fn folder_of(&self, session: &SessionId) -> Option<PathBuf> {
+        let mut lines = self.read().into_iter().rev();
+        let is_it = |line: &Value| {
+            line.get("server").and_then(Value::as_str) == Some(&self.server)
+                && line.get("session").and_then(Value::as_str) == Some(session.as_str())
+        };
+        let line = lines.find(is_it)?;
+        Some(PathBuf::from(line.get("folder")?.as_str()?))
+    }
+
+    /// Whether sessions were held in other folders as well.
+    pub fn has_others(&self) -> bool {
+        let is_other = |line: &Value| {
+            line.get("server").and_then(Value::as_str) == Some(&self.server) && !self.is_here(line)
+        };
+        self.read().iter().any(is_other)
+    }
+
     fn is_here(&self, line: &Value) -> bool {
         let text = |name: &str| line.get(name).and_then(Value::as_str);
         text("server") == Some(&self.server)
@@ -82,5 +101,9 @@ mod tests {
             place.remember(&session(id)).unwrap();
         }
         assert_eq!(here.sessions(), [session("a"), session("b")]);
+        assert_eq!(here.folder_of(&session("c")), Some("/other".into()));
+        assert_eq!(here.folder_of(&session("d")), None, "another server's");
+        assert!(here.has_others());
+        assert!(!place("remote", "/work").has_others());
     }
 }

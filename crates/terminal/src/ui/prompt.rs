@@ -449,6 +449,11 @@ impl Prompt {
             self.editor.discard();
             return Action::Nothing;
         }
+        // A command is still to come.
+        let is_message = source == Source::Keys && matches!(focus, Focus::Message);
+        if is_message && self.editor.text().trim_end() == "!" {
+            return Action::Nothing;
+        }
         let text = match source {
             Source::Keys => self.editor.take(),
             // The lines of a script are not what a person wrote, so nobody recalls them.

@@ -7,7 +7,7 @@ mod live;
 
 use codelab_client::PlanView;
 use codelab_policy::visible;
-use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
+use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskId, TaskStatus, Usage};
 
 use crate::texts::{CallText, CommandText};
 use crate::{Language, McpText, Text};
@@ -78,6 +78,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             agent,
             status,
             note,
+            error,
         } => {
             let (sign, style) = sign(*status, 0);
             let what = match status {
@@ -99,7 +100,15 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
                 .map(|note| format!(" · {note}"))
                 .unwrap_or_default();
             let line = line.with(&format!("  {}{note}", short(agent)), DIM);
-            fitting_below(&line, text_width, DECISION_INDENT)
+            let mut lines = fitting_below(&line, text_width, DECISION_INDENT);
+            if let Some(error) = error {
+                let indent = TextLine::plain(&" ".repeat(DECISION_INDENT));
+                let meaning = language.turn_error(error);
+                let marks = (&indent, &indent);
+                let code = Some(error.error_code);
+                lines.extend(explained(&error.message, code, meaning, text_width, marks));
+            }
+            lines
         }
         Block::PlanEnded { status, can_retry } => plan_ended(*status, *can_retry, language),
         Block::Decided {
@@ -113,12 +122,14 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
         }
         Block::Question {
             agent,
+            task,
             server,
             fields,
             question,
             options,
         } => {
-            let head = TextLine::styled("? ", AGENT);
+            let mut head = TextLine::styled("? ", AGENT);
+            head.extend(call::task_mark(task.as_ref()));
             let head = match server {
                 Some(server) => head.with(&language.with(McpText::Asks, &[server.as_str()]), BOLD),
                 None => head
@@ -160,13 +171,16 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             message,
             code,
             status,
-        } => explained(message, *code, language.error(*code, *status), text_width),
-        Block::TurnError(data) => explained(
-            &data.message,
-            Some(data.error_code),
-            language.turn_error(data),
-            text_width,
-        ),
+        } => {
+            let marks = (&failed_mark(None), &TextLine::plain("  "));
+            let meaning = language.error(*code, *status);
+            explained(message, *code, meaning, text_width, marks)
+        }
+        Block::TurnError { error, task } => {
+            let marks = (&failed_mark(task.as_ref()), &TextLine::plain("  "));
+            let (code, meaning) = (Some(error.error_code), language.turn_error(error));
+            explained(&error.message, code, meaning, text_width, marks)
+        }
         Block::Spent(usage) => vec![quiet(&spent(usage, language))],
         Block::Cancelled => {
             let text = language.text(Text::Cancelled);
@@ -192,22 +206,35 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     }
 }
 
-/// What an error means in the person's language, and below it what the server said.
+fn failed_mark(task: Option<&TaskId>) -> TextLine {
+    let mut mark = TextLine::styled("✗ ", BAD.bold());
+    mark.extend(call::task_mark(task));
+    mark
+}
+
+/// What an error means in the person's language, and below it what the server said. `mark` stands
+/// before the first row, `indent` before the others.
 fn explained(
     message: &str,
     code: Option<ErrorCode>,
     meaning: Option<String>,
     width: usize,
+    (mark, indent): (&TextLine, &TextLine),
 ) -> Vec<TextLine> {
     let code_name = code
         .map(|code| format!(" ({})", code.as_str()))
         .unwrap_or_default();
-    let (mark, indent) = (TextLine::styled("✗ ", BAD.bold()), TextLine::plain("  "));
     let Some(meaning) = meaning else {
-        return paragraphs(message, &code_name, Style::PLAIN, width, &mark);
+        return paragraphs(message, &code_name, Style::PLAIN, width, (mark, indent));
     };
-    let mut lines = wrap(&TextLine::plain(&meaning), width, &mark, &indent);
-    lines.extend(paragraphs(message, &code_name, DIM, width, &indent));
+    let mut lines = wrap(&TextLine::plain(&meaning), width, mark, indent);
+    lines.extend(paragraphs(
+        message,
+        &code_name,
+        DIM,
+        width,
+        (indent, indent),
+    ));
     lines
 }
 
@@ -217,7 +244,7 @@ fn paragraphs(
     code: &str,
     style: Style,
     width: usize,
-    first: &TextLine,
+    (first, indent): (&TextLine, &TextLine),
 ) -> Vec<TextLine> {
     let mut rows: Vec<TextLine> = message
         .lines()
@@ -227,11 +254,10 @@ fn paragraphs(
         Some(last) => last.extend(TextLine::styled(code, DIM)),
         None => rows.push(TextLine::styled(code, DIM)),
     }
-    let indent = TextLine::plain("  ");
     let rows = rows.iter().enumerate();
     rows.flat_map(|(index, row)| {
-        let start = if index == 0 { first } else { &indent };
-        wrap(row, width, start, &indent)
+        let start = if index == 0 { first } else { indent };
+        wrap(row, width, start, indent)
     })
     .collect()
 }

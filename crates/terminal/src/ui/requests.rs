@@ -16,10 +16,9 @@ use crate::{Language, Text};
 
 use super::approve;
 use super::block::Block;
-use super::picker::{ListedSession, title_of};
+use super::picker::ListedSession;
 use super::plan::{dollars, short};
 
-const LISTED_SESSIONS: u64 = 15;
 const LISTED_MODELS: usize = 100;
 /// What is typed instead of a model's name to go back to each agent's own.
 const AGENTS_OWN: &str = "-";
@@ -48,8 +47,8 @@ pub enum RequestOutcome {
     Shown(Vec<Block>),
     /// The sessions to choose from, in the order of their numbers.
     Listed(Vec<SessionId>, Vec<String>),
-    /// What the picker offers.
-    Choices(Vec<ListedSession>),
+    /// What the picker offers, and that there is more.
+    Choices(Vec<ListedSession>, Option<String>),
     /// A command of the person's has ended.
     Ran(Vec<Block>),
     Target(Option<String>),
@@ -191,9 +190,17 @@ pub async fn decide(
     }
 }
 
-pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
+/// What becomes of the messages that wait when a turn is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueFate {
+    Kept,
+    Dropped,
+}
+
+pub async fn cancel(client: Client, session: SessionId, queue: QueueFate) -> RequestOutcome {
+    let drops = queue == QueueFate::Dropped;
     match repeated(RESTART_BACKOFF, || {
-        client.cancel_project_session(&session, false)
+        client.cancel_project_session(&session, drops)
     })
     .await
     {
@@ -203,20 +210,37 @@ pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
 }
 
 /// Runs the last turn again. If that ended with a part of its answer, the rest of its plan.
-pub async fn retry(client: Client, session: SessionId, plan: Option<PlanId>) -> RequestOutcome {
+pub async fn retry(
+    client: Client,
+    session: SessionId,
+    plan: Option<PlanId>,
+    language: Language,
+) -> RequestOutcome {
     // Its events come with those of the session.
     let error = match client.retry_turn(&session, None).await {
         Ok(_) => return RequestOutcome::Accepted,
         Err(error) => error,
     };
-    match plan {
-        Some(plan) if error.error_code() == Some(ErrorCode::Conflict) => {
-            match client.retry_plan(&session, &plan).await {
-                Ok(_) => RequestOutcome::Accepted,
-                Err(error) => RequestOutcome::Failed(error),
-            }
+    let is_refused = |error: &ClientError| matches!(error.error_code(), Some(ErrorCode::Conflict));
+    let error = match plan {
+        Some(plan) if is_refused(&error) => match client.retry_plan(&session, &plan).await {
+            Ok(_) => return RequestOutcome::Accepted,
+            Err(error) => error,
+        },
+        Some(_) | None => error,
+    };
+    match is_refused(&error) {
+        true => {
+            let why = match &error {
+                ClientError::Status {
+                    body: Some(body), ..
+                } => body.detail.clone(),
+                error => error.to_string(),
+            };
+            let notice = language.with(CommandText::NothingToRetry, &[&why]);
+            RequestOutcome::Shown(vec![Block::Notice(notice)])
         }
-        Some(_) | None => RequestOutcome::Failed(error),
+        false => RequestOutcome::Failed(error),
     }
 }
 
@@ -387,59 +411,6 @@ pub async fn choose_model(
 fn may_be_offered(list: &ModelList, wanted: &str) -> bool {
     let is_listed = list.models.iter().any(|offered| offered.model == wanted);
     is_listed || list.models.is_empty() || !list.unavailable.is_empty()
-}
-
-/// The newest sessions of the project; `current` is marked.
-pub async fn sessions(
-    client: Client,
-    project: ProjectId,
-    current: Option<SessionId>,
-    language: Language,
-) -> RequestOutcome {
-    match listed(&client, project, language).await {
-        Ok(sessions) => {
-            let row = |(index, session): (usize, &ListedSession)| {
-                let ListedSession { id, when, title } = session;
-                let mark = match current.as_ref() == Some(id) {
-                    true => format!("  ({})", language.text(Text::ThisSession)),
-                    false => String::new(),
-                };
-                format!("{:>2}  {id}  {when}  {title}{mark}", index + 1)
-            };
-            let mut rows: Vec<String> = sessions.iter().enumerate().map(row).collect();
-            rows.push(language.text(CommandText::SessionsHint).to_owned());
-            let ids = sessions.into_iter().map(|session| session.id);
-            RequestOutcome::Listed(ids.collect(), rows)
-        }
-        Err(error) => RequestOutcome::Failed(error),
-    }
-}
-
-/// The sessions to choose from when the chat starts.
-pub async fn choices(client: Client, project: ProjectId, language: Language) -> RequestOutcome {
-    match listed(&client, project, language).await {
-        Ok(sessions) => RequestOutcome::Choices(sessions),
-        Err(error) => RequestOutcome::Failed(error),
-    }
-}
-
-async fn listed(
-    client: &Client,
-    project: ProjectId,
-    language: Language,
-) -> Result<Vec<ListedSession>, ClientError> {
-    let list = client
-        .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
-        .await?;
-    let one = |session: codelab_protocol::ProjectSession| {
-        let when = session.last_activity.to_string();
-        ListedSession {
-            id: session.session_id,
-            when: when.get(..16).unwrap_or(&when).replace('T', " "),
-            title: title_of(session.title, language),
-        }
-    };
-    Ok(list.sessions.into_iter().map(one).collect())
 }
 
 pub async fn plan(

@@ -9,7 +9,7 @@ use codelab_client::{MessageStatus, PlanView, SessionItem, SessionView, WaitingI
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId,
     CalledTool, CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent,
-    SessionId, TaskId, TaskOrigin, Timestamp, Tool, ToolArguments, TurnStatus,
+    SessionId, TaskId, TaskOrigin, Timestamp, Tool, ToolArguments, TurnStatus, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -50,6 +50,8 @@ pub struct ViewState {
     event_at: Option<Timestamp>,
     /// The last answer that was printed, so that its copy is not printed again.
     last_answer: Option<String>,
+    /// What the tasks of the plan that runs had used before it was run again.
+    used_before: Option<Usage>,
     /// An answer that reports a failure. If an error follows, that is printed instead.
     failure: Option<String>,
 }
@@ -72,6 +74,8 @@ pub struct Writing {
     pub stream: Stream,
     /// How much of the message's text is in `stream`.
     bytes: usize,
+    /// What was thought stands above the first part that was printed.
+    has_thoughts: bool,
 }
 
 /// What "always" allows for the rest of a session.
@@ -172,6 +176,18 @@ impl PendingAsk {
             (Self::Question(known), WaitingItem::Question(question)) => known == question,
             (Self::Approval(_) | Self::Plan(_) | Self::Question(_) | Self::Local(_), _) => false,
         }
+    }
+
+    /// Whether the view has the same question, perhaps with more time.
+    fn is_renewed(&self, waiting: WaitingItem<'_>) -> bool {
+        let (known, now) = match (self, waiting) {
+            (Self::Approval(known), WaitingItem::Approval(now)) => (&known.approval, &now.approval),
+            (Self::Plan(known), WaitingItem::Plan(now)) => (&known.approval, &now.approval),
+            (Self::Approval(_) | Self::Plan(_) | Self::Question(_) | Self::Local(_), _) => {
+                return false;
+            }
+        };
+        known.created_at == now.created_at && known.digest == now.digest
     }
 }
 
@@ -310,6 +326,7 @@ impl ViewState {
             },
             PendingAsk::Question(question) => Block::Question {
                 agent: question.agent.clone(),
+                task: self.shown_task(&question.origin),
                 server: question.server.clone(),
                 fields: fields(question),
                 question: question.question.clone(),

@@ -3,6 +3,7 @@
 
 mod choose;
 mod commands;
+mod leaving;
 mod log;
 mod outcome;
 mod own;
@@ -28,11 +29,12 @@ use crate::{Language, Text, Translated};
 
 use super::block::Block;
 use super::decide::AskCard;
+use super::edit::EditedDrafts;
 use super::paste::PastedImages;
 use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
-use super::requests::{self, OutgoingMessage, RequestOutcome};
+use super::requests::{self, OutgoingMessage, QueueFate, RequestOutcome};
 use super::state::{CompactRequest, PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
@@ -69,13 +71,15 @@ pub(super) struct Talk {
     seen: HashSet<CallId>,
     /// What waits first, and since when that is drawn.
     first_drawn: Option<(CallId, Instant)>,
-    /// Edited texts that the server did not accept.
-    pub(super) drafts: HashMap<CallId, String>,
+    /// What was written in an editor and is not used yet.
+    pub(super) drafts: EditedDrafts,
     target: Option<String>,
     /// What passes in sessions that are begun here, where the person said so.
     wanted_approve: Option<ApproveMode>,
-    /// The model that answered last, and how many tokens it had before it.
+    /// The session's own model, else the one that answered last; that one itself, and how many tokens
+    /// it had before it.
     model: Option<String>,
+    answered_model: Option<String>,
     context_tokens: Option<u64>,
     /// The windows of the models that the providers list; none until they were asked.
     windows: Option<HashMap<String, u64>>,
@@ -88,7 +92,7 @@ pub(super) struct Talk {
     /// What the folder brings, and what the person is asked about it.
     pub(super) brought: BroughtHandle,
     trusting: trust::Trusting,
-    place: WorkPlace,
+    pub(super) place: WorkPlace,
     flags: String,
     folder_flag: String,
     /// The sessions that were listed last.
@@ -103,6 +107,8 @@ pub(super) struct Talk {
     spent: Option<Usage>,
     frame: usize,
     finished: Vec<TextLine>,
+    /// The server ends with this program.
+    is_own_server: bool,
     /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
@@ -118,6 +124,8 @@ enum Leaving {
     No,
     /// The input has ended. The turn that runs is still awaited.
     WhenIdle,
+    /// The turn is being stopped. It is awaited until then.
+    WhenStopped(Instant),
     Now,
 }
 
@@ -133,6 +141,7 @@ impl Talk {
             flags,
             folder_flag,
             approve,
+            is_own_server,
             welcome,
             language,
         } = options;
@@ -152,10 +161,11 @@ impl Talk {
             read_for: None,
             seen: HashSet::new(),
             first_drawn: None,
-            drafts: HashMap::new(),
+            drafts: EditedDrafts::default(),
             target: None,
             wanted_approve: approve,
             model: None,
+            answered_model: None,
             context_tokens: None,
             windows: None,
             allowed: Vec::new(),
@@ -174,6 +184,7 @@ impl Talk {
             spent: None,
             frame: 0,
             finished: Vec::new(),
+            is_own_server,
             interrupts: signal(SignalKind::interrupt())?,
             drawn_at: Instant::now(),
             heard_at: Instant::now(),
@@ -257,6 +268,7 @@ impl Talk {
             let card = self.card.take().map(|card| card.blocks).unwrap_or_default();
             card.iter().for_each(|block| self.print(block));
         }
+        self.keep_drafts();
         if let Some(notice) = self.left_waiting() {
             self.notice(notice);
         }
@@ -395,20 +407,13 @@ impl Talk {
             }
     }
 
-    fn leave_when_idle(&mut self) {
-        let is_idle = self.is_idle();
-        if self.is_over == Leaving::WhenIdle && (is_idle || !self.state.asks.is_empty()) {
-            if let Some(ask) = self.state.asks.first() {
-                let call = ask.call_id().clone();
-                self.say(Text::NobodyDecides, &[call.as_str()]);
-                self.end = ChatEnd::Undecided;
-            }
-            self.is_over = Leaving::Now;
-        }
-    }
-
     async fn hear(&mut self, input: PersonEvent) -> Result<(), UiError> {
+        let is_stopping = matches!(self.is_over, Leaving::WhenStopped(_));
         let action = match input {
+            PersonEvent::Input(keys::TerminalInput::Key(key)) if is_stopping => match key {
+                Key::Interrupt | Key::End => Action::Leave,
+                _ => Action::Nothing,
+            },
             PersonEvent::Input(keys::TerminalInput::Key(key)) if self.picker.is_some() => {
                 self.choose(&key);
                 Action::Nothing
@@ -467,7 +472,7 @@ impl Talk {
             }
             Action::NextAsk => self.state.turn_to_next(),
             Action::CancelTurn => self.cancel(),
-            Action::Leave => self.is_over = Leaving::Now,
+            Action::Leave => self.leave(),
         }
         Ok(())
     }
@@ -503,8 +508,11 @@ impl Talk {
             return;
         }
         if let Some(session) = &self.session {
-            self.requests
-                .spawn(requests::cancel(self.client.clone(), session.clone()));
+            self.requests.spawn(requests::cancel(
+                self.client.clone(),
+                session.clone(),
+                QueueFate::Kept,
+            ));
         }
     }
 
@@ -514,7 +522,7 @@ impl Talk {
         self.seen.clear();
         self.events = None;
         self.spent = None;
-        (self.model, self.context_tokens) = (None, None);
+        (self.model, self.answered_model, self.context_tokens) = (None, None, None);
         self.allowed.clear();
         self.rewindable.clear();
         self.state.become_session(ViewState::default());

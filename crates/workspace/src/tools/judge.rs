@@ -2,9 +2,11 @@
 //! agreed to. Decided directly before the write, with nothing of ours in between.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use codelab_policy::visible;
-use codelab_protocol::{FileBase, FilePreview, MAX_PREVIEW_BYTES, WriteFile};
+use codelab_policy::{Policy, visible};
+use codelab_protocol::{FileBase, FilePreview, MAX_PREVIEW_BYTES, Timestamp, WriteFile};
+use serde_json::{Value, json};
 
 use crate::difference::{as_text, between, excerpt};
 use crate::error::{PathAction, ToolRefusal};
@@ -12,7 +14,8 @@ use crate::options::WorkspaceLimits;
 use crate::root::{Root, TargetPath};
 use crate::seen::{Present, ReadingAgent, Readings};
 
-use super::write::new_content;
+use super::refused;
+use super::write::{check_visible, new_content};
 
 /// What a model is told of the changes that it has not seen.
 const MAX_DIFFERENCE_BYTES: usize = 16 * 1024;
@@ -165,6 +168,51 @@ pub(crate) fn preview(
             replaced.preview(call, reader)
         }
         Err(refusal) => refused(refusal),
+    }
+}
+
+/// The result of a write that is certain without writing: it would be refused whoever approved it, or
+/// the file has this content already.
+pub(crate) fn certain_result(
+    root: &Root,
+    readings: &Readings,
+    (limits, policy): (&WorkspaceLimits, &Policy),
+    call: &WriteFile,
+    reader: Option<&ReadingAgent>,
+) -> Option<Value> {
+    let (real, present) = match look(root, &call.path) {
+        Ok(found) => found,
+        Err(refusal) => return Some(refused(&refusal)),
+    };
+    if let Err(refusal) = check_visible(policy, &call.path, &real) {
+        return Some(refused(&refusal));
+    }
+    let present = present.as_ref();
+    let replaced = Replaced {
+        readings,
+        limits,
+        real: &real,
+        present,
+    };
+    let seen = readings.of(reader, &real);
+    if seen.is_some() && seen.as_ref() != present.map(|present| &present.fingerprint) {
+        return Some(refused(&replaced.outdated(call, reader)));
+    }
+    let bytes = match present {
+        // It is too large to be looked at.
+        Some(Present { bytes: None, .. }) => return None,
+        Some(Present { bytes, .. }) => bytes.as_deref(),
+        None => None,
+    };
+    match new_content(bytes, call, limits) {
+        Ok(new) if bytes == Some(new.as_slice()) => Some(json!({
+            "success": true,
+            "size": new.len(),
+            "timestamp": Timestamp::from(SystemTime::now()),
+            "note": "The file has this content already; nothing was written",
+        })),
+        Ok(_) => None,
+        Err(refusal) => Some(refused(&refusal)),
     }
 }
 

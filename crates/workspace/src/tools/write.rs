@@ -155,7 +155,7 @@ impl TargetPath {
 
 /// The policy judged the path as written. If a link leads to something protected, nobody was asked
 /// about that.
-fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), ToolRefusal> {
+pub(super) fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), ToolRefusal> {
     let real = real.to_string_lossy();
     if policy.protects(&real) && !policy.protects(path) {
         return Err(ToolRefusal::HiddenProtected {

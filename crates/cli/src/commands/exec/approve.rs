@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
 use codelab_protocol::{
-    AgentQuestion, ApprovalInfo, DECLINE, DecisionChoice, FileBase, FilePreview, HitlDecision,
-    McpCall, elicited_content,
+    AgentQuestion, ApprovalInfo, ApprovalKind, DECLINE, DecisionChoice, FileBase, FilePreview,
+    HitlDecision, McpCall, elicited_content,
 };
 use codelab_terminal::ui::{self, WriteShown};
-use codelab_terminal::{Language, McpText, Text};
+use codelab_terminal::{CommandText, Language, McpText, Text};
 use codelab_toolrunner::RunnerQuestion;
 use codelab_workspace::Workspace;
 use serde_json::{Map, Value};
@@ -87,6 +87,11 @@ impl Approver {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Whether a person at this terminal decides.
+    pub fn asks(&self) -> bool {
+        self.approve == Approve::Ask
+    }
+
     /// Receives the tool runner's own approvals, for example for commands without a sandbox.
     pub fn questions(&self) -> mpsc::Sender<RunnerQuestion> {
         let (sender, mut questions) = mpsc::channel::<RunnerQuestion>(MAX_QUESTIONS);
@@ -111,11 +116,16 @@ impl Approver {
 
     /// The digest binds the decision to what was shown.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
+        // The tasks of a plan were printed, one in a line.
+        let nothing = Map::new();
         let asked = AskedTool {
             reason: &approval.reason,
             tool: &approval.tool_name,
             mcp: approval.mcp.as_deref(),
-            arguments: &approval.arguments,
+            arguments: match approval.kind {
+                ApprovalKind::Plan => &nothing,
+                ApprovalKind::Tool | ApprovalKind::Budget => &approval.arguments,
+            },
             preview: approval.preview.as_deref(),
         };
         let (verdict, base) = self.ask(asked, Reasons::Told).await;
@@ -178,7 +188,10 @@ impl Approver {
             Approve::Ask | Approve::Edits => self.ask_person(asked, reasons).await,
         };
         if !matches!(verdict, Verdict::Granted) {
-            self.refused.store(true, Ordering::Relaxed);
+            let is_first = !self.refused.swap(true, Ordering::Relaxed);
+            if is_first && self.approve == Approve::None {
+                note(self.language.text(CommandText::ExecApproveHint));
+            }
         }
         (verdict, base)
     }

@@ -1,13 +1,15 @@
 //! What `codelab exec` prints: progress on standard error and the answer on standard output, or
 //! every event as JSON.
 
+use std::iter;
+
 use codelab_client::{
     SessionChange, SessionNote, SessionView, TaskNote, ToolCallStatus, WaitingItem,
 };
 use codelab_policy::visible;
 use codelab_protocol::{
     ApprovalOutcome, CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody,
-    SessionId, TaskId, TaskStatus, Timestamp,
+    SessionId, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
 };
 use codelab_terminal::{CallText, Language, McpText, Text};
 use serde_json::{Map, json};
@@ -26,6 +28,8 @@ pub(super) enum OutputFormat {
 pub(super) struct EventPrinter {
     pub format: OutputFormat,
     pub language: Language,
+    /// A person at this terminal is shown what waits, and asked.
+    pub asks: bool,
 }
 
 impl EventPrinter {
@@ -67,7 +71,9 @@ impl EventPrinter {
             .to_string()),
             // An error was printed when it came.
             OutputFormat::Text => {
-                if let Some(response) = response {
+                if let Some(response) = response
+                    && *status != TurnStatus::Failed
+                {
                     say(&visible_text(response));
                 }
             }
@@ -90,8 +96,11 @@ impl EventPrinter {
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
             SessionChange::Call(id) => self.call(id, view),
             SessionChange::Progress(id) => progress(id, view),
+            // The question itself shows it.
+            SessionChange::Waits(_) if self.asks => Vec::new(),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
+            SessionChange::MessageStored(id) if view.repeats_its_task(id) => Vec::new(),
             SessionChange::MessageStored(id) => {
                 let warnings = view.message(id).map(|message| message.warnings.as_slice());
                 let line = |text: &String| language.with(Text::ExecWarning, &[&in_one_line(text)]);
@@ -143,9 +152,13 @@ impl EventPrinter {
             self.language
                 .with(Text::ExecPlan, &[&plan.tasks.len().to_string(), &cost])
         };
-        view.plan(id)
-            .map(|view| line(&view.plan))
-            .into_iter()
+        let Some(plan) = view.plan(id).map(|view| &view.plan) else {
+            return Vec::new();
+        };
+        // Whoever decides about a plan sees all of it. Other tasks are told when they begin.
+        let tasks = plan.tasks.iter().filter(|_| plan.requires_approval);
+        iter::once(line(plan))
+            .chain(tasks.map(planned_task))
             .collect()
     }
 
@@ -158,8 +171,16 @@ impl EventPrinter {
         };
         match (task.status, &task.error, view.notes.get(id)) {
             (TaskStatus::Failed, Some(error), _) => {
-                let values = [id.as_str(), &in_one_line(&error.message)];
-                vec![self.language.with(Text::ExecTaskFailed, &values)]
+                let message = in_one_line(&error.message);
+                let (meaning, details) = match self.language.turn_error(error) {
+                    Some(meaning) => (meaning, Some(message)),
+                    None => (message, None),
+                };
+                let values = [id.as_str(), &meaning];
+                let failed = self.language.with(Text::ExecTaskFailed, &values);
+                let details =
+                    details.map(|details| self.language.with(Text::ExecDetails, &[&details]));
+                iter::once(failed).chain(details).collect()
             }
             (TaskStatus::Skipped, _, Some(TaskNote::Because(failed))) => {
                 let values = [id.as_str(), failed.as_str()];
@@ -263,6 +284,17 @@ fn progress(id: &CallId, view: &SessionView) -> Vec<String> {
         total.unwrap_or_default()
     );
     vec![line.trim_end().to_owned()]
+}
+
+/// A task that has not begun.
+fn planned_task(task: &Task) -> String {
+    let after: Vec<&str> = task.depends_on.iter().map(TaskId::as_str).collect();
+    let after = match after.is_empty() {
+        true => String::new(),
+        false => format!(" < {}", after.join(", ")),
+    };
+    let description = in_one_line(&task.description);
+    format!("  {}{after} ({}): {description}", task.id, task.agent)
 }
 
 fn task_started(plan: &PlanId, id: &TaskId, view: &SessionView) -> Vec<String> {

@@ -8,7 +8,8 @@ use anyhow::bail;
 use clap::Args;
 use codelab_policy::visible;
 use codelab_protocol::{
-    AcceptMcpTools, McpServerName, McpTool, McpToolState, ProjectId, ToolDefinition,
+    AcceptMcpTools, AttachedClient, McpPlace, McpServerName, McpTool, McpToolState, ProjectId,
+    ToolDefinition,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +19,11 @@ use super::super::tool_runner::{ask, in_one_line, is_yes};
 use super::super::{note, project_id, say};
 use super::server_name;
 
+/// Servers of this machine are known from a tool runner alone.
+const MISSING_RUNNER: &str = "A server of your machine is reported by a tool runner: keep `codelab work \
+                              --workspace DIR` or `codelab chat` running, and accept it meanwhile.";
+const OLD_RUNNER: &str = "  It starts a server once and keeps it. If the server's program changed since, \
+                          start that tool runner again.";
 /// Something is still off.
 const NOT_ACCEPTED: u8 = 3;
 
@@ -54,10 +60,13 @@ impl AcceptTools {
         let server = servers.iter().find(|server| server.name == self.server);
         let Some(server) = server else {
             let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+            let names = match names.as_slice() {
+                [] => "none".to_owned(),
+                names => names.join(", "),
+            };
             bail!(
-                "project {project} has no MCP server {}; the servers are: {}",
+                "project {project} has no MCP server {}; the servers are: {names}\n{MISSING_RUNNER}",
                 self.server,
-                names.join(", ")
             );
         };
         let is_meant = |tool: &&McpTool| {
@@ -77,6 +86,10 @@ impl AcceptTools {
             .collect();
         if changed.is_empty() {
             say(&format!("nothing of {} has changed", self.server));
+            if server.runs_at == McpPlace::Client {
+                let clients = client.clients(project).await.unwrap_or_default();
+                reported_by(&clients).iter().for_each(|line| say(line));
+            }
             return Ok(ExitCode::SUCCESS);
         }
         let mut is_refused = false;
@@ -103,6 +116,25 @@ impl AcceptTools {
             false => ExitCode::SUCCESS,
         })
     }
+}
+
+/// Whose word it is that nothing changed, and how to get a newer one.
+fn reported_by(clients: &[AttachedClient]) -> Vec<String> {
+    let present = clients.iter().filter(|client| client.present);
+    let mut lines: Vec<String> = present
+        .map(|client| {
+            let folder = in_one_line(&client.workspace);
+            let since = client.attached_at;
+            format!("  as the tool runner in {folder} reports it, attached since {since}")
+        })
+        .collect();
+    lines.push(match lines.is_empty() {
+        true => {
+            format!("  as it was reported last; no tool runner is attached now. {MISSING_RUNNER}")
+        }
+        false => OLD_RUNNER.to_owned(),
+    });
+    lines
 }
 
 async fn agreed(tool: &str) -> bool {
@@ -155,6 +187,26 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+
+    #[test]
+    fn an_old_or_missing_tool_runner_is_named() {
+        let client = |folder: &str, is_present: bool| -> AttachedClient {
+            serde_json::from_value(
+                json!({ "client_id": "c", "workspace": folder, "sandbox": "none",
+                "attached_at": "2026-01-13T20:00:00Z", "present": is_present }),
+            )
+            .unwrap()
+        };
+        let told = reported_by(&[client("/old", true), client("/gone", false)]);
+        assert!(
+            told[0].contains("/old") && told[0].contains("2026-01-13"),
+            "{told:?}"
+        );
+        assert_eq!(told[1], OLD_RUNNER);
+        assert_eq!(told.len(), 2);
+        let told = reported_by(&[client("/gone", false)]);
+        assert!(told[0].contains("codelab work"), "{told:?}");
+    }
 
     #[test]
     fn what_changed_is_shown_and_nothing_is_hidden() {

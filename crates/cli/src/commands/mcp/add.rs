@@ -7,8 +7,10 @@ use clap::Args;
 use codelab_protocol::McpServerName;
 use serde_json::{Map, Value, json};
 
-use super::super::say;
+use super::super::{note, say};
 use super::{own_config, server_name};
+
+const WRONG_USAGE: u8 = 2;
 
 #[derive(Args)]
 #[command(
@@ -25,12 +27,7 @@ pub struct AddServer {
     #[arg(long, value_name = "K=V", conflicts_with = "url")]
     env: Vec<String>,
     /// The address of a server that speaks streamable HTTP
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// A header for each request to the address
     #[arg(long, value_name = "K=V", requires = "url")]
@@ -42,6 +39,15 @@ pub struct AddServer {
 
 impl AddServer {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.url.is_none() && self.command.is_empty() {
+            note("name the server's program behind --, or its address with --url:");
+            note(&format!(
+                "  codelab mcp add {} -- PROGRAM ARGUMENTS",
+                self.name
+            ));
+            note(&format!("  codelab mcp add {} --url https://…", self.name));
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
         let own = own_config()?;
         let entry = self.entry()?;
         own.add(&self.name, entry)?;

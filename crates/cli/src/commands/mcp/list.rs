@@ -79,7 +79,13 @@ fn configured_line(server: &ConfiguredServer) -> String {
         McpSource::Workspace => "of this folder",
     };
     let what = match &server.config {
-        Ok(ServerConfig::Stdio(stdio)) => format!("starts {}", in_one_line(&stdio.command)),
+        Ok(ServerConfig::Stdio(stdio)) => {
+            let hidden = match stdio.args.len() {
+                0 => String::new(),
+                count => format!(" (arguments, not shown: {count})"),
+            };
+            format!("starts {}{hidden}", in_one_line(&stdio.command))
+        }
         Ok(ServerConfig::Http(http)) => {
             let url = http.url.split('?').next().unwrap_or_default();
             format!("at {}", in_one_line(url))

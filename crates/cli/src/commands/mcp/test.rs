@@ -15,6 +15,8 @@ use super::super::tool_runner::in_one_line;
 use super::super::{note, say};
 use super::{MCP_EXEC, configured, notice_lines, server_name};
 
+/// How the text about a server begins that will be started again.
+const STARTED_AGAIN: &str = "; it is started again in ";
 /// Of a description, what is shown.
 const MAX_DESCRIPTION_CHARS: usize = 100;
 
@@ -71,6 +73,8 @@ impl TriedServer {
             }
             McpStatus::Starting | McpStatus::Failed | McpStatus::Unauthorized => {
                 let error = state.error.as_deref().unwrap_or("it did not answer");
+                // This trial has ended it.
+                let error = error.split(STARTED_AGAIN).next().unwrap_or(error);
                 bail!(
                     "{}: {}",
                     self.name,

@@ -34,6 +34,7 @@ impl Transition<'_, '_> {
         let ended = session.ended.take_if(|ended| is_hidden(ended.turn));
         session.late.retain(|late| !is_hidden(late.turn));
         session.last_began_at = None;
+        session.rejected_plan = None;
         HiddenFacts {
             summary,
             said,

@@ -183,6 +183,18 @@ impl Play {
                 call_id: self.call(None),
                 client_id: client_id(client),
                 preview: preview(rest),
+                certain: None,
+                standing: ClientStanding {
+                    bound_is_gone: false,
+                    other_is_gone: false,
+                },
+                known: self.asked.contains(&self.call(None)),
+            },
+            ["certain", client] => Input::Preview {
+                call_id: self.call(None),
+                client_id: client_id(client),
+                preview: preview("x"),
+                certain: Some(serde_json::json!({ "success": false, "error": rest })),
                 standing: ClientStanding {
                     bound_is_gone: false,
                     other_is_gone: false,

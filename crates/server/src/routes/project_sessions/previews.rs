@@ -4,6 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use codelab_protocol::{AskAgain, CallId, ProjectSessionAck, SendPreview};
+use serde_json::Value;
 
 use super::MySession;
 use super::approvals::ack;
@@ -16,7 +17,8 @@ use crate::path::PathId;
 ///
 /// For a pending approval of `write_file`, by the client that the session is bound to, or by any
 /// client while it is bound to none. It replaces the preview before. A decision that names another
-/// `base` is refused from then on.
+/// `base` is refused from then on. `certain_result`, with the first preview, ends the call: the
+/// write would be refused, or the file has this content already, so nobody has to decide.
 #[utoipa::path(
     put, path = "/my/chat/{session_id}/approvals/{call_id}/preview", request_body = SendPreview,
     params(("call_id" = String, Path, description = "The approval")),
@@ -32,8 +34,9 @@ pub(in crate::routes) async fn show(
     PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<SendPreview>,
 ) -> ApiResult<Json<ProjectSessionAck>> {
+    let told = (body.preview, body.certain_result.map(Value::Object));
     app.runtime
-        .preview_write(&session.row, call_id, body.client_id, body.preview)
+        .preview_write(&session.row, call_id, body.client_id, told)
         .await?;
     ack(&session).await
 }

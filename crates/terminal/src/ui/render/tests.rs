@@ -132,6 +132,7 @@ fn lists_tasks_and_errors_are_broken_between_words() {
         agent: codelab_protocol::AgentName::parse("agent_coder").unwrap(),
         status: TaskStatus::Failed,
         note: Some("The model server failed.".to_owned()),
+        error: None,
     };
     assert_eq!(rows(&failed, 30), ["    model server failed."]);
     let error = Block::Error {
@@ -459,6 +460,7 @@ fn a_low_terminal_keeps_the_name_of_what_is_decided() {
 fn every_row_of_a_servers_words_is_marked() {
     let padded = format!("name{}✓ approved", " ".repeat(70));
     let forged = Block::Question {
+        task: None,
         agent: codelab_protocol::AgentName::parse("agent_coder").unwrap(),
         server: Some(codelab_protocol::McpServerName::parse("git").unwrap()),
         fields: vec![padded.clone(), padded.replace(' ', "\n"), "x".repeat(5000)],

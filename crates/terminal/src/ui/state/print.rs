@@ -1,18 +1,18 @@
 //! What is printed for a change of the session.
 
 use codelab_client::{
-    DecisionView, MessageStatus, MessageView, QuestionStatus, SessionChange, SessionNote, TaskNote,
-    ToolCallStatus,
+    DecisionView, MessageStatus, MessageView, PlanView, QuestionStatus, SessionChange, SessionNote,
+    TaskNote, ToolCallStatus,
 };
 use codelab_protocol::{
     ApprovalOutcome, CallId, CallOutcome, ErrorCode, MessageId, PlanId, PlanStatus, Role, Task,
-    TaskId, TaskOrigin, TaskStatus, TurnError, TurnStatus,
+    TaskId, TaskOrigin, TaskStatus, TurnError, TurnStatus, Usage,
 };
 
-use super::{Grant, ViewState, Writing};
+use super::{Grant, PendingAsk, ViewState, Writing};
 use crate::Text;
-use crate::texts::CommandText;
-use crate::ui::block::{Block, CallEnd, End};
+use crate::texts::{CommandText, EditText};
+use crate::ui::block::{ApprovalShown, Block, CallEnd, End};
 use crate::ui::files::ShownFile;
 use crate::ui::markdown::Stream;
 use crate::ui::mention::without_files;
@@ -20,7 +20,7 @@ use crate::ui::{allowed, rewind};
 
 /// How the server begins the list of tasks that a plan did not do.
 const NOT_DONE: &str = "Not done:";
-/// A failed task's error in one row.
+/// The beginning of what a model thought, in one row.
 const MAX_NOTE_CHARS: usize = 160;
 
 impl ViewState {
@@ -59,25 +59,44 @@ impl ViewState {
             SessionChange::Call(id) => out.extend(self.call_ended(id)),
             SessionChange::Waits(id) => self.waiting(id, before),
             SessionChange::Resolved(id, decision) => {
-                out.extend(self.closed_card(id));
+                out.extend(match decision.decision {
+                    ApprovalOutcome::Edited => {
+                        self.edited_card(id).or_else(|| self.closed_card(id))
+                    }
+                    ApprovalOutcome::Approved
+                    | ApprovalOutcome::Rejected
+                    | ApprovalOutcome::Expired
+                    | ApprovalOutcome::Cancelled => self.closed_card(id),
+                });
                 let granted = self.granted.remove(id);
                 out.push(decided(decision, granted));
                 let is_plan = self.view.plan_of(id).is_some();
-                if is_plan && decision.decision == ApprovalOutcome::Expired {
-                    let hint = self.language.text(Text::RenewHint).to_owned();
-                    out.push(Block::Notice(hint));
-                }
+                let hint = match decision.decision {
+                    ApprovalOutcome::Expired => Some(self.language.text(Text::RenewHint)),
+                    ApprovalOutcome::Rejected if decision.reason.is_some() => {
+                        Some(self.language.text(EditText::PlanReasonHint))
+                    }
+                    ApprovalOutcome::Approved
+                    | ApprovalOutcome::Edited
+                    | ApprovalOutcome::Rejected
+                    | ApprovalOutcome::Cancelled => None,
+                };
+                let hint = hint.filter(|_| is_plan).map(str::to_owned);
+                out.extend(hint.map(Block::Notice));
             }
             SessionChange::QuestionEnded(id) => {
                 out.extend(self.closed_card(id));
                 out.extend(self.question_ended(id));
             }
-            SessionChange::PlanCreated(id) => out.extend(self.planned(id)),
+            SessionChange::PlanCreated(id) => {
+                self.used_before = self.view.plan(id).and_then(used_by_tasks);
+                out.extend(self.planned(id));
+            }
             SessionChange::Task(plan, id) => out.extend(self.task_ended(plan, id)),
             SessionChange::PlanEnded(id) => out.extend(self.plan_ended(id)),
             SessionChange::Error(error) => out.extend(self.error(error)),
             SessionChange::Note(note) => out.extend(self.noted(note)),
-            SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
+            SessionChange::Used(usage) => out.extend(self.spent(usage)),
             SessionChange::ReasoningChanged(_)
             | SessionChange::Progress(_)
             | SessionChange::Previewed(_)
@@ -162,7 +181,7 @@ impl ViewState {
         };
         match message.role {
             Role::User if message.origin == TaskOrigin::default() => {
-                self.last_answer = None;
+                (self.last_answer, self.used_before) = (None, None);
                 out.push(Block::User(with_names(&message)));
             }
             Role::Assistant if message.status == MessageStatus::Error => {
@@ -170,7 +189,10 @@ impl ViewState {
                 self.failure = Some(message.text.clone()).filter(|text| !self.is_known(text));
             }
             Role::Assistant if self.is_main(&message.origin) => {
-                out.extend(self.thoughts(&message));
+                let mut writing = self.answer.iter();
+                if !writing.any(|writing| writing.message_id == *id && writing.has_thoughts) {
+                    out.extend(self.thoughts(&message));
+                }
                 let is_whole = match message.status {
                     MessageStatus::Stopped | MessageStatus::Failed => false,
                     MessageStatus::Streaming { .. }
@@ -183,7 +205,29 @@ impl ViewState {
             }
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
-        out.extend(message.warnings.into_iter().map(Block::Notice));
+        if !self.view.repeats_its_task(id) {
+            let task = self.shown_task(&message.origin);
+            let warning = |text: String| match &task {
+                Some(task) => Block::Notice(format!("[{task}] {text}")),
+                None => Block::Notice(text),
+            };
+            out.extend(message.warnings.into_iter().map(warning));
+        }
+    }
+
+    /// What this run of a plan used, or a turn. The tasks that were done before are not paid again.
+    fn spent(&mut self, usage: &Usage) -> Option<Block> {
+        let spent = match self.used_before.take() {
+            Some(before) => Usage {
+                total_tokens: usage.total_tokens.saturating_sub(before.total_tokens),
+                cost_usd: usage
+                    .cost_usd
+                    .map(|cost| (cost - before.cost_usd.unwrap_or_default()).max(0.0)),
+                ..usage.clone()
+            },
+            None => usage.clone(),
+        };
+        (spent.total_tokens > 0).then_some(Block::Spent(spent))
     }
 
     /// Whether a failure only repeats what was printed for each task of the plan.
@@ -199,7 +243,7 @@ impl ViewState {
             .reasoning
             .lines()
             .find(|line| !line.trim().is_empty())?;
-        let shown: String = first.trim().chars().take(MAX_NOTE_CHARS).collect();
+        let shown = beginning(first.trim(), MAX_NOTE_CHARS);
         let size = message.reasoning.chars().count().to_string();
         let text = self.language.with(Text::Thought, &[&size, &shown]);
         Some(Block::Notice(text))
@@ -262,6 +306,7 @@ impl ViewState {
                     agent,
                     stream: Stream::default(),
                     bytes: 0,
+                    has_thoughts: false,
                 }
             }
         };
@@ -274,6 +319,9 @@ impl ViewState {
             let Some(piece) = writing.stream.settle() else {
                 break;
             };
+            if !std::mem::replace(&mut writing.has_thoughts, true) {
+                out.extend(self.thoughts(message));
+            }
             out.push(Block::Answer { agent, piece });
         }
         self.answer = Some(writing);
@@ -317,6 +365,12 @@ impl ViewState {
 
     /// What waits is drawn in the live rows. It is printed when it no longer waits.
     fn waiting(&mut self, id: &CallId, before: &ShownFile) {
+        // What was decided meanwhile does not wait again because it got more time.
+        let is_renewed =
+            |ask: &PendingAsk| self.view.waits(id).is_some_and(|now| ask.is_renewed(now));
+        if self.decided.get(id).is_some_and(is_renewed) {
+            return;
+        }
         self.decided.remove(id);
         self.told.remove(id);
         self.reread(id, before.clone());
@@ -330,6 +384,24 @@ impl ViewState {
             .or_else(|| self.decided.get(id))
             .filter(|_| !is_told)?;
         self.card(ask)
+    }
+
+    /// The call as a person changed it, which is what runs.
+    fn edited_card(&mut self, id: &CallId) -> Option<Block> {
+        let waits = self.asks.iter().find(|ask| ask.is_of_server(id));
+        let Some(PendingAsk::Approval(request)) = waits.or_else(|| self.decided.get(id)) else {
+            return None;
+        };
+        let mut request = request.clone();
+        request.approval.arguments = self.view.call(id)?.call.arguments.clone();
+        // What was found out about the call was about the proposed one.
+        (request.approval.parts, request.approval.preview) = (Vec::new(), None);
+        self.told.remove(id);
+        let shown = ApprovalShown {
+            is_forged: false,
+            ..self.shown(&request, self.before(id))
+        };
+        Some(Block::Approval(shown))
     }
 
     fn question_ended(&self, id: &CallId) -> Option<Block> {
@@ -355,8 +427,8 @@ impl ViewState {
         let task = view.task(id)?;
         let note = match (task.status, view.notes.get(id)) {
             (TaskStatus::Failed, _) => {
-                let error = task.error.as_ref()?;
-                Some(error.message.chars().take(MAX_NOTE_CHARS).collect())
+                task.error.as_ref()?;
+                None
             }
             (TaskStatus::Skipped, Some(TaskNote::Because(failed))) => {
                 Some(self.language.with(Text::BecauseFailed, &[failed.as_str()]))
@@ -377,6 +449,7 @@ impl ViewState {
             agent: task.agent.clone(),
             status: task.status,
             note,
+            error: task.error.clone(),
         })
     }
 
@@ -391,9 +464,13 @@ impl ViewState {
 
     fn error(&mut self, error: &TurnError) -> Option<Block> {
         self.failure = None;
+        let task = self.shown_task(&error.origin);
         let error = &error.error;
         // A cancelled turn is told once, when it is over.
-        (error.error_code != ErrorCode::Cancelled).then(|| Block::TurnError(error.clone()))
+        (error.error_code != ErrorCode::Cancelled).then(|| Block::TurnError {
+            error: error.clone(),
+            task,
+        })
     }
 }
 
@@ -406,9 +483,28 @@ fn decided(decision: &DecisionView, granted: Option<Grant>) -> Block {
     }
 }
 
+/// At most this many characters, cut behind a word where there is one, with the cut marked.
+fn beginning(text: &str, max_chars: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(max_chars) else {
+        return text.to_owned();
+    };
+    let words = text[..end].rfind(char::is_whitespace);
+    let cut = words.map_or(end, |space| space);
+    format!("{}…", text[..cut].trim_end())
+}
+
+fn used_by_tasks(view: &PlanView) -> Option<Usage> {
+    let used = view.plan.tasks.iter().filter_map(|task| task.usage.clone());
+    used.reduce(|sum, usage| sum.plus(usage))
+}
+
 /// What a person said, and a line for each file that went along.
 fn with_names(message: &MessageView) -> String {
     let files = message.attachments.iter();
     let text = without_files(&message.text).to_owned();
     files.fold(text, |text, file| format!("{text}\n[{}]", file.name))
 }
+
+#[cfg(test)]
+#[path = "print/tests.rs"]
+mod tests;

@@ -10,17 +10,17 @@ use super::*;
 use crate::ui::block::{CallEnd, End};
 
 /// Without a number, so that the same event may be applied again.
-fn event(kind: &str, data: Value) -> SessionEvent {
+pub(super) fn event(kind: &str, data: Value) -> SessionEvent {
     let whole = json!({ "type": kind, "data": data, "session_id": "s", "timestamp": "2026-01-13T20:00:00Z" });
     serde_json::from_value(whole).unwrap()
 }
 
-fn delta(text: &str, attempt: u32, offset: usize) -> SessionEvent {
+pub(super) fn delta(text: &str, attempt: u32, offset: usize) -> SessionEvent {
     let data = json!({ "content": text, "agent": "agent_coder", "message_id": "m2", "attempt": attempt, "offset": offset });
     event("message_delta", data)
 }
 
-fn said(id: &str, role: &str, text: &str) -> SessionEvent {
+pub(super) fn said(id: &str, role: &str, text: &str) -> SessionEvent {
     let data = json!({ "message_id": id, "role": role, "content": text, "agent_id": "agent_coder",
         "timestamp": "2026-01-13T20:00:00Z" });
     event("message_created", data)
@@ -32,14 +32,14 @@ fn sources(blocks: &[Block]) -> Vec<String> {
         Block::AnswerRestarted => Some("(again)".to_owned()),
         Block::AnswerCut => Some("(cut)".to_owned()),
         Block::Error { message, .. } => Some(format!("error {message}")),
-        Block::TurnError(error) => Some(format!("error {}", error.message)),
+        Block::TurnError { error, .. } => Some(format!("error {}", error.message)),
         Block::Cancelled => Some("(cancelled)".to_owned()),
         _ => None,
     };
     blocks.iter().filter_map(source).collect()
 }
 
-fn play(events: &[SessionEvent]) -> (ViewState, Vec<Block>) {
+pub(super) fn play(events: &[SessionEvent]) -> (ViewState, Vec<Block>) {
     let mut state = ViewState::default();
     let blocks = events
         .iter()
@@ -147,7 +147,7 @@ fn a_failed_plan_repeats_nothing_that_was_told_of_its_tasks() {
     ]);
     blocks.extend(state.done(TurnStatus::Failed));
     assert_eq!(sources(&blocks), [""; 0]);
-    let told = |block: &Block| matches!(block, Block::TaskEnded { note: Some(note), .. } if note == "It broke.");
+    let told = |block: &Block| matches!(block, Block::TaskEnded { error: Some(error), .. } if error.message == "It broke.");
     assert!(blocks.iter().any(told), "{blocks:?}");
 }
 

@@ -5,14 +5,16 @@ use crate::texts::CommandText;
 use super::{Leaving, Talk};
 use crate::ui::picker::{ListedSession, PickerAction, SessionPicker};
 use crate::ui::prompt::Key;
-use crate::ui::requests::{self, RequestOutcome};
+use crate::ui::requests::RequestOutcome;
+use crate::ui::sessions;
 
 impl Talk {
     pub(super) fn begin_choice(&mut self) {
         self.picker = Some(SessionPicker::default());
         let (client, language) = (self.client.clone(), self.language());
+        let place = self.place.clone();
         self.requests
-            .spawn(requests::choices(client, self.project, language));
+            .spawn(sessions::choices(client, self.project, place, language));
     }
 
     pub(super) fn offer(&mut self, sessions: Vec<ListedSession>) {

@@ -4,13 +4,14 @@ use crate::Text;
 use crate::texts::{CommandText, RewindText};
 use codelab_protocol::{RewindSession, SessionId};
 
-use super::{Leaving, Talk};
+use super::Talk;
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
+use crate::ui::remembered::{self, MemoryRequest};
 use crate::ui::requests::{self, RequestOutcome};
 use crate::ui::rewind::RewindRequest;
 use crate::ui::state::CompactRequest;
-use crate::ui::{allowed, compact, fork, rewind};
+use crate::ui::{allowed, compact, fork, rewind, sessions};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
@@ -43,9 +44,10 @@ impl Talk {
                     .spawn(requests::switch(client, project, session, agent, language))
             }
             (SlashCommand::Sessions(None), session) => {
+                let place = self.place.clone();
                 _ = self
                     .requests
-                    .spawn(requests::sessions(client, project, session, language))
+                    .spawn(sessions::list(client, project, session, place, language))
             }
             (SlashCommand::Sessions(Some(wanted)), _) => match self.chosen(&wanted) {
                 Some(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
@@ -58,7 +60,14 @@ impl Talk {
             }
             (SlashCommand::Retry, Some(session)) => {
                 let plan = self.state.plan().map(|plan| plan.id().clone());
-                _ = self.requests.spawn(requests::retry(client, session, plan))
+                match self.is_at_work() {
+                    true => self.say(CommandText::RetryLater, &[]),
+                    false => {
+                        _ = self
+                            .requests
+                            .spawn(requests::retry(client, session, plan, language))
+                    }
+                }
             }
             (SlashCommand::Renew, Some(session)) => match self.state.renewable() {
                 Some(call) => _ = self.requests.spawn(requests::renew(client, session, call)),
@@ -123,24 +132,28 @@ impl Talk {
                     .requests
                     .spawn(requests::cost(client, session, project, language))
             }
+            (SlashCommand::Memory(words), _) => {
+                let asked = MemoryRequest::parse(words.as_deref());
+                let place = self.place.clone();
+                _ = self
+                    .requests
+                    .spawn(remembered::memory(client, project, asked, place, language))
+            }
             (SlashCommand::Trust, _) => self.begin_trust(),
             (SlashCommand::Instructions, _) => self.instructions(),
             (SlashCommand::Init(argument), _) => self.init(argument).await,
             (SlashCommand::Diff, _) => self.diff(),
             (SlashCommand::Export, session) => self.export(session),
             (SlashCommand::Cancel, Some(_)) if self.is_at_work() => self.cancel(),
-            (
-                SlashCommand::Plan(_)
-                | SlashCommand::Retry
-                | SlashCommand::Renew
-                | SlashCommand::Cancel,
-                _,
-            ) => self.say(Text::NothingRuns, &[]),
+            (SlashCommand::Plan(_) | SlashCommand::Retry | SlashCommand::Renew, None) => {
+                self.say(CommandText::NothingSaid, &[]);
+            }
+            (SlashCommand::Cancel, _) => self.say(Text::NothingRuns, &[]),
             (SlashCommand::New, _) => {
                 self.forget();
                 self.say(Text::NewSession, &[]);
             }
-            (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
+            (SlashCommand::Quit, _) => self.leave(),
             (SlashCommand::Other(name, words), _) => {
                 self.own_command(&name, words.as_deref().unwrap_or_default())
                     .await

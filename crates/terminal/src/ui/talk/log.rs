@@ -117,6 +117,7 @@ impl Talk {
         &mut self,
         event: Option<Result<StreamEvent<SessionEvent>, ClientError>>,
     ) {
+        let mut decided = None;
         let blocks = match event {
             Some(Ok(StreamEvent {
                 data: EventData::Chunk(event),
@@ -138,7 +139,9 @@ impl Talk {
                 }
                 let before = self.before(&event.body).await;
                 let blocks = self.state.apply(&event, &before);
-                match self.is_unseen_and_gone(&event.body) {
+                let is_gone = self.is_unseen_and_gone(&event.body);
+                decided = Some(event.body);
+                match is_gone {
                     true => Vec::new(),
                     false => blocks,
                 }
@@ -173,6 +176,9 @@ impl Talk {
             }
         };
         blocks.iter().for_each(|block| self.print(block));
+        if let Some(body) = decided {
+            self.settle_draft(&body);
+        }
         self.heard_at = Instant::now();
         self.is_dirty = true;
     }
@@ -224,6 +230,7 @@ impl Talk {
 
     /// What the status line says about the last model call.
     fn answered_with(&mut self, usage: &Usage) {
+        self.answered_model = usage.model.clone().or(self.answered_model.take());
         self.model = usage.model.clone().or(self.model.take());
         let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
         self.context_tokens = Some(tokens);

@@ -30,6 +30,7 @@ impl Talk {
                 error,
             } => {
                 self.show_error(&error);
+                self.drafts.refused(&call);
                 // What waits in another session is found there again.
                 if self.session.as_ref() == Some(&session) {
                     self.state.ask_again(&call);
@@ -40,7 +41,10 @@ impl Talk {
                 self.listed = sessions;
                 self.print(&Block::Listing(rows));
             }
-            RequestOutcome::Choices(sessions) => self.offer(sessions),
+            RequestOutcome::Choices(sessions, more) => {
+                more.into_iter().for_each(|more| self.notice(more));
+                self.offer(sessions);
+            }
             RequestOutcome::Ran(blocks) => {
                 self.running = None;
                 blocks.iter().for_each(|block| self.print(block));
@@ -52,7 +56,7 @@ impl Talk {
                     Some(model) => self.say(Text::ModelChosen, &[model]),
                     None => self.say(Text::ModelOfAgents, &[]),
                 }
-                self.model = model;
+                self.model = model.or_else(|| self.answered_model.clone());
             }
             RequestOutcome::Open(session) => match self.resume(session).await {
                 Ok(()) => {}

@@ -9,7 +9,7 @@ use crate::texts::{CommandText, FolderText};
 
 use super::Talk;
 use crate::ui::block::Block;
-use crate::ui::command::{self, BROUGHT_HELP, HELP};
+use crate::ui::command::{self, BROUGHT_HELP, HELP, MEMORY_HELP};
 use crate::ui::complete::{self, TabCompletion, Unfinished};
 use crate::ui::prompt::Key;
 use crate::ui::requests::OutgoingMessage;
@@ -153,9 +153,12 @@ impl Talk {
                     .iter()
                     .map(|(name, what)| row(name, language.text(*what))),
             )
+            .chain([row(MEMORY_HELP.0, language.text(MEMORY_HELP.1))])
             .collect();
         if let Some(folder) = custom::folder(|name| std::env::var(name).ok()) {
-            let names = custom::names(&folder);
+            let mut names = custom::names(&folder);
+            // One of these would never be reached.
+            names.retain(|name| !command::names().any(|known| known == name));
             if !names.is_empty() {
                 let place = folder.display().to_string();
                 let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();

@@ -187,6 +187,7 @@ impl Life {
         Input::Preview {
             client_id: self.client(),
             preview: self.shown(),
+            certain: (self.rng.one_in(4)).then(|| json!({ "success": false, "error": "certain" })),
             standing: ClientStanding {
                 bound_is_gone: self.rng.one_in(4),
                 other_is_gone: self.rng.one_in(4),
