@@ -251,7 +251,8 @@ impl Life {
             23 => self.retry_turn(),
             24 => self.renewal(),
             25 => Input::Compact,
-            26 => self.revocation(),
+            26 if self.rng.one_in(2) => self.revocation(),
+            26 => self.change_of_waiting(),
             27 | 28 => self.found_in_any_file(),
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
