@@ -51,7 +51,7 @@ pub struct RewoundPart {
     /// The message's number.
     pub ord: u64,
     pub role: Role,
-    /// It answers a question within a turn.
+    /// It answers a question within a turn, or steered one.
     pub is_answer: bool,
     pub is_rewound: bool,
     /// Messages of the session's own history from there on, which no rewind has taken back.

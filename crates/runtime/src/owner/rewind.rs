@@ -70,7 +70,7 @@ impl Owner {
             // The engine counts from 0.
             ord: stored.ord.saturating_sub(1),
             role: stored.message.role,
-            is_answer: stored.message.answers.is_some(),
+            is_answer: stored.message.answers.is_some() || stored.message.steered,
             is_rewound: stored.message.rewound.is_some(),
             messages: taken.messages,
             tokens: taken.bytes / BYTES_PER_TOKEN,
