@@ -6,6 +6,7 @@ mod commands;
 mod decisions;
 mod lab;
 mod long_sessions;
+mod rewind;
 mod steering;
 mod terminal;
 mod trust;

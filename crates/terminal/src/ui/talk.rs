@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
-    ApproveMode, CallId, MessageId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp,
-    Usage,
+    ApproveMode, CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
 };
 use codelab_toolrunner::BroughtHandle;
 use codelab_workspace::Workspace;
@@ -29,10 +28,10 @@ use crate::{Language, Text, Translated};
 use super::block::Block;
 use super::decide::AskCard;
 use super::paste::PastedImages;
-use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
+use super::rewind::SaidMessage;
 use super::state::{CompactRequest, PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
@@ -82,7 +81,7 @@ pub(super) struct Talk {
     /// What was listed last of what is allowed in this session.
     allowed: Vec<RememberedId>,
     /// The messages that were listed last, to go back to.
-    rewindable: Vec<(MessageId, String)>,
+    rewindable: Vec<SaidMessage>,
     /// Images that were pasted as paths.
     pasted: PastedImages,
     /// What the folder brings, and what the person is asked about it.
@@ -93,8 +92,8 @@ pub(super) struct Talk {
     folder_flag: String,
     /// The sessions that were listed last.
     listed: Vec<SessionId>,
-    /// The person has not chosen a session yet.
-    picker: Option<SessionPicker>,
+    /// The person chooses from a list.
+    picker: Option<choose::OpenPicker>,
     /// Stops the command of the person's that runs.
     running: Option<CancellationToken>,
     connection: ConnectionState,
@@ -317,7 +316,7 @@ impl Talk {
         self.read_first().await;
         self.update_card();
         let live = Live {
-            picker: self.picker.as_ref(),
+            picker: self.picker.as_ref().map(|open| &open.picker),
             state: &self.state,
             prompt: &self.prompt,
             card: self.card.as_ref().map(|card| &card.rows),
@@ -342,7 +341,9 @@ impl Talk {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
-        self.note_seen();
+        if self.picker.is_none() {
+            self.note_seen();
+        }
         self.finished.clear();
         self.drawn_at = Instant::now();
         match shown.is_readable {
@@ -517,6 +518,7 @@ impl Talk {
         (self.model, self.context_tokens) = (None, None);
         self.allowed.clear();
         self.rewindable.clear();
+        self.picker = None;
         self.state.become_session(ViewState::default());
         self.state.approve = self.wanted_approve.unwrap_or_default();
     }
