@@ -131,3 +131,23 @@ test("a message is changed and sent again, in its place or in a fork", async () 
   expect(await page.locator(".role-user").count()).toBe(1);
   expect(complaints).toEqual([]);
 });
+
+test("without a tool runner the text stays, and the conversation alone can be taken back", async () => {
+  const id = await session("Alone");
+  const { page, complaints } = await world.open(`#/sessions/${id}`);
+  await say(page, "Just talk", "Nothing to write.");
+  const gone = new Promise((resolve) => runner.once("exit", resolve));
+  runner.kill();
+  await gone;
+  const edit = page.locator(".edit-message");
+  await mine(page, "Just talk").locator("button[title='Edit and send again']").click();
+  await edit.locator("textarea").fill("Talk more");
+  await edit.locator("button", { hasText: "Send here" }).click();
+  await page.locator(".notice.is-error").waitFor();
+  expect(await edit.locator("textarea").inputValue()).toBe("Talk more");
+  await edit.locator("label", { hasText: "Take files back too" }).click();
+  await edit.locator("button", { hasText: "Send here" }).click();
+  await page.locator(".is-rewound .role-user", { hasText: "Just talk" }).waitFor();
+  await mine(page, "Talk more").waitFor();
+  expect(complaints).toEqual([]);
+});

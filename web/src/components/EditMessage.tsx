@@ -23,11 +23,14 @@ export function EditMessage({ item, sessionId, onClose }: EditMessageProps) {
   const field = useFocus<HTMLTextAreaElement>();
   const state = shownState(sessionId);
   const isWorking = state !== undefined && isBusy(state.status);
-  const send = async (work: () => Promise<void>) => {
+  const send = async (work: () => Promise<boolean>) => {
     setSending(true);
-    const isDone = await attempt(work);
+    let isSent = false;
+    await attempt(async () => {
+      isSent = await work();
+    });
     setSending(false);
-    if (isDone) onClose();
+    if (isSent) onClose();
   };
   const isReady = text.trim() !== "" && !isSending;
   return (

@@ -19,18 +19,23 @@ import { keepDraft, writeDraft } from "./drafts";
 import { t } from "./preferences";
 import { shownState } from "./session";
 
-/** Takes back everything from the message on, and sends the new text instead. */
-export async function resendHere(sessionId: string, item: MessageItem, text: string, scope: RewindScope) {
+/** Takes back everything from the message on, and sends the new text instead. Returns whether the text left its form. */
+export async function resendHere(
+  sessionId: string,
+  item: MessageItem,
+  text: string,
+  scope: RewindScope,
+): Promise<boolean> {
   const files = await filesOf(sessionId, item);
   const rewound = await rewindSession(sessionId, { to_message_id: item.key, scope });
   if (!("restored" in rewound)) {
     writeDraft(sessionId, text);
     show({ text: t("edit.slow"), isError: false });
-    return;
+    return true;
   }
   if (rewound.error != null) {
     show({ text: t("edit.notBack"), isError: true });
-    return;
+    return false;
   }
   try {
     await sendMessage(sessionId, text, undefined, newMessageId(), files);
@@ -39,10 +44,11 @@ export async function resendHere(sessionId: string, item: MessageItem, text: str
     writeDraft(sessionId, text);
     throw error;
   }
+  return true;
 }
 
 /** Sends the new text in a new session that has everything before the message. */
-export async function resendInFork(sessionId: string, item: MessageItem, text: string) {
+export async function resendInFork(sessionId: string, item: MessageItem, text: string): Promise<boolean> {
   const files = await filesOf(sessionId, item);
   const state = shownState(sessionId);
   const before = state === undefined ? undefined : messageBefore(state, item.key);
@@ -55,6 +61,7 @@ export async function resendInFork(sessionId: string, item: MessageItem, text: s
   } finally {
     go(linkTo("sessions", session_id));
   }
+  return true;
 }
 
 /** An empty session with the same choices: nothing was said before the message. */
