@@ -32,16 +32,16 @@ texts! {
         "усе до цього місця";
     FilesAndConversation:
         "files and conversation",
-        "файлы и переписку",
-        "файли й листування";
+        "файлы и разговор",
+        "файли й розмову";
     OnlyFiles:
         "files",
         "файлы",
         "файли";
     OnlyConversation:
         "conversation",
-        "переписку",
-        "листування";
+        "разговор",
+        "розмову";
     GoesBackTo:
         "back to before: {0}",
         "вернуться к моменту перед: {0}",

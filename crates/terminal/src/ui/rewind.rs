@@ -77,7 +77,11 @@ impl SaidMessage {
     /// Its beginning, as one line.
     pub fn line(&self) -> String {
         let words: Vec<&str> = self.text.split_whitespace().collect();
-        words.join(" ").chars().take(SHOWN_CHARS).collect()
+        let whole = words.join(" ");
+        match whole.char_indices().nth(SHOWN_CHARS) {
+            Some((end, _)) => format!("{}…", &whole[..end]),
+            None => whole,
+        }
     }
 }
 
