@@ -365,6 +365,10 @@ async fn a_message_that_waits_steers_instead_or_is_taken_back() {
         &("user".to_owned(), "use tabs".to_owned())
     );
     let said = session.messages("?role=user").await;
-    let said: Vec<_> = said.iter().map(|said| said["content"].clone()).collect();
-    assert_eq!(said, ["read", "use tabs"]);
+    let texts: Vec<_> = said.iter().map(|said| said["content"].clone()).collect();
+    assert_eq!(texts, ["read", "use tabs"]);
+    // It began no turn that could be taken back.
+    let to = json!({ "to_message_id": said[1]["message_id"], "scope": "conversation" });
+    let rewound = session.post(&session.path("rewind/"), to).await;
+    rewound.refused(422, "VALIDATION_ERROR");
 }

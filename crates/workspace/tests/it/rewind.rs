@@ -160,6 +160,7 @@ async fn what_a_rewind_would_do_is_told_and_not_done() {
     write(&lab, "b", "hand.txt", "new").await;
     write(&lab, "c", "both.txt", "two").await;
     lab.write("both.txt", "by hand");
+    lab.call("read_file", json!({"path": "both.txt"})).await;
     write(&lab, "d", "both.txt", "three").await;
     lab.call_as("e", "create_directory", json!({"path": "made"}))
         .await;
