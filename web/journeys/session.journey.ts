@@ -130,7 +130,7 @@ test("an emptied queue stays empty after a reload", async () => {
   // The server has the text, so another page shows it as well.
   await page.reload();
   await page.locator(".queue li", { hasText: "Never said" }).waitFor();
-  await page.locator(".queue button").click();
+  await page.locator(".queue .dock-note button").click();
   await page.locator(".queue").waitFor({ state: "detached" });
   await page.reload();
   await page.locator(".stopped").waitFor();

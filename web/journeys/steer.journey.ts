@@ -61,6 +61,39 @@ test("a running turn is steered, and the session forked from its answer", async 
   expect(complaints).toEqual([]);
 });
 
+test("a message that waits steers instead, waits again, or is taken back", async () => {
+  const session = await world.session("Waiting");
+  await world.send(session, "Please look around", "coder");
+  const { page, complaints } = await world.open(`#/sessions/${session}`);
+  await page.locator("[data-status=awaiting_tool_result]").waitFor();
+  for (const text of ["Use tabs", "Never mind"]) {
+    await page.locator(".dock textarea").fill(text);
+    await page.locator(".dock textarea").press("Enter");
+    await page.locator(".queue li[data-steers=false]", { hasText: text }).waitFor();
+  }
+  const waiting = page.locator(".queue li", { hasText: "Use tabs" });
+  await waiting.locator("button", { hasText: "Steer with it" }).click();
+  await page.locator(".queue li[data-steers=true]", { hasText: "Use tabs" }).waitFor();
+  await waiting.locator("button", { hasText: "Let it wait" }).click();
+  await page.locator(".queue li[data-steers=false]", { hasText: "Use tabs" }).waitFor();
+  await waiting.locator("button", { hasText: "Steer with it" }).click();
+  await page.locator(".queue li[data-steers=true]", { hasText: "Use tabs" }).waitFor();
+
+  await page.locator(".dock textarea").fill("Half a thought");
+  const other = page.locator(".queue li", { hasText: "Never mind" });
+  await other.locator("button[title^='Take this message']").click();
+  await other.waitFor({ state: "detached" });
+  expect(await page.locator("[data-status=awaiting_tool_result]").count()).toBe(1);
+  expect(await page.locator(".dock textarea").inputValue()).toBe("Never mind\n\nHalf a thought");
+  const call = await world.awaitCall(session);
+  await world.finishCall(session, call, { success: true, files: [] });
+  await page.locator(".role-user", { hasText: "Use tabs" }).locator(".chip", { hasText: "Steered" }).waitFor();
+  await page.locator(".role-assistant", { hasText: "With tabs, then." }).waitFor();
+  await page.locator(".queue").waitFor({ state: "detached" });
+  expect(await page.locator(".role-user", { hasText: "Never mind" }).count()).toBe(0);
+  expect(complaints).toEqual([]);
+});
+
 test("tasks with the same files run one after the other", async () => {
   const session = await world.session("Files");
   await world.send(session, "Do both");

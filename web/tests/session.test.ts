@@ -4,6 +4,7 @@ import { reduceSession } from "../src/state/reduce";
 import {
   costOf,
   emptySession,
+  messageBefore,
   progressOf,
   retryable,
   tasksEnded,
@@ -40,6 +41,41 @@ describe("any stream", () => {
       expect(frozen).toEqual(emptySession);
     });
   }
+});
+
+describe("going another way from a message", () => {
+  const message = (seq: number, role: string, more = {}): SessionInput => ({
+    kind: "event",
+    event: {
+      type: "message_created",
+      seq,
+      session_id: "chat-1",
+      timestamp: "2026-01-01T00:00:00Z",
+      data: { message_id: `m${seq}`, role, content: "x", timestamp: "2026-01-01T00:00:00Z", ...more },
+    } as never,
+  });
+  const rewound = (seq: number, to: string, more = {}): SessionInput => ({
+    kind: "event",
+    event: {
+      type: "rewound",
+      seq,
+      session_id: "chat-1",
+      timestamp: "2026-01-01T00:00:00Z",
+      data: { rewind_id: "r", scope: "both", to_message_id: to, restored: [], left: [], not_covered: [], ...more },
+    } as never,
+  });
+  const before = [message(1, "user"), message(2, "assistant"), message(3, "user"), message(4, "assistant")];
+  test("it ends with the last message that counts", () => {
+    expect(messageBefore(run(before), "m1")).toBeUndefined();
+    expect(messageBefore(run(before), "m3")).toBe("m2");
+    const steered = [...before, message(5, "user", { steered: true }), message(6, "user")];
+    expect(messageBefore(run(steered), "m6")).toBe("m5");
+  });
+  test("what a rewind took back does not count, until it is undone", () => {
+    const back = [...before, rewound(5, "m3"), message(6, "user")];
+    expect(messageBefore(run(back), "m6")).toBe("m2");
+    expect(messageBefore(run([...back, rewound(7, "m3", { undone: true })]), "m6")).toBe("m4");
+  });
 });
 
 describe("tools", () => {

@@ -11,9 +11,9 @@ mod plans;
 mod timeline;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ErrorData, MessageCreated, MessageDelta, MessageId, PlanId,
-    Role, SessionEvent, SessionEventBody, SwitchAgent, TaskId, TaskOrigin, Tool, TurnError,
-    TurnStatus, Usage, WorkflowStatus,
+    AgentName, AgentStatus, CallId, DequeueReason, ErrorData, MessageCreated, MessageDelta,
+    MessageId, PlanId, Role, SessionEvent, SessionEventBody, SwitchAgent, TaskId, TaskOrigin, Tool,
+    TurnError, TurnStatus, Usage, WorkflowStatus,
 };
 
 pub use item::{
@@ -327,7 +327,10 @@ impl SessionView {
                 let is_it = |queued: &QueuedView| queued.message_id == back.message_id;
                 if let Some(at) = self.queued.iter().position(is_it) {
                     let taken_back = self.queued.remove(at);
-                    changes.push(SessionChange::MessageDequeued(taken_back));
+                    // The event that follows says how it waits now.
+                    if back.reason != DequeueReason::Steers {
+                        changes.push(SessionChange::MessageDequeued(taken_back));
+                    }
                 }
             }
             SessionEventBody::DirectAgentCall(call) => self.agent = Some(call.agent.clone()),

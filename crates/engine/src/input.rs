@@ -9,6 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::{AgentClosed, Fork, Lane, ModelCallId, RetriedRequest, RewindInput};
 
+/// What a person wants of a message that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitingWish {
+    Deliver(Delivery),
+    TakeBack,
+}
+
 #[derive(Debug, Clone)]
 pub enum Input {
     UserMessage(UserMessage),
@@ -183,6 +190,11 @@ pub enum Input {
     Compact,
     /// A person takes back what was done since a message, or gives it back.
     Rewind(Box<RewindInput>),
+    /// A person changes what happens to a message that waits.
+    ChangeWaiting {
+        message_id: MessageId,
+        wish: WaitingWish,
+    },
     /// A person takes back what was remembered.
     Revoke {
         id: RememberedId,

@@ -44,7 +44,7 @@ pub use effect::{
 };
 pub use input::{
     CallVersion, ClientStanding, Decision, Downtime, Input, KnownCall, Refusal, ToolEnd,
-    UserMessage,
+    UserMessage, WaitingWish,
 };
 pub use instructions::{InstructionFile, Instructions, Skill, tell_planner};
 pub use named::{NamedTool, NamedTools};

@@ -273,6 +273,7 @@ impl Session {
             Input::Compact => step.compact()?,
             Input::Fork(fork) => step.fork(*fork),
             Input::Rewind(rewind) => step.rewind(*rewind)?,
+            Input::ChangeWaiting { message_id, wish } => step.change_waiting(&message_id, wish)?,
             Input::Revoke { id, revoked_by } => step.revoke(&id, revoked_by)?,
             Input::ChooseAgent { agent } => {
                 if let Some(agent) = &agent {

@@ -94,9 +94,9 @@ pub use project::{
 };
 pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
-    ChangeProjectSession, ClaimCall, CreateProjectSession, Delivery, DirectAnswer, DirectErrorType,
-    ExportedSession, ForkSession, ForkedFrom, MessageAccepted, MessageList, MessageMode,
-    OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectPlan,
+    ChangeDelivery, ChangeProjectSession, ClaimCall, CreateProjectSession, Delivery, DirectAnswer,
+    DirectErrorType, ExportedSession, ForkSession, ForkedFrom, MessageAccepted, MessageList,
+    MessageMode, OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectPlan,
     ProjectPlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
     ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck, RetryTurn, SendMessage,
     SessionUsage, UsageReport, UsageTotal,

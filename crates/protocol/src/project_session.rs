@@ -167,6 +167,12 @@ impl Delivery {
     }
 }
 
+/// Body of `PATCH /my/chat/{session_id}/queue/{message_id}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChangeDelivery {
+    pub delivery: Delivery,
+}
+
 /// Body of `POST /my/chat/{session_id}/fork`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ForkSession {

@@ -148,6 +148,10 @@ pub struct MessageDequeued {
 pub enum DequeueReason {
     /// A person emptied the queue.
     Stopped,
+    /// A person took this message back.
+    TakenBack,
+    /// It steers the turn that runs instead. A `message_queued` with `steers` follows.
+    Steers,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

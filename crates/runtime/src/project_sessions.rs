@@ -6,7 +6,9 @@ mod previews;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use codelab_engine::{Budget, CallVersion, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase};
+use codelab_engine::{
+    Budget, CallVersion, CallerAnswer, Decision, LEASE_SECONDS, ThreadPhase, WaitingWish,
+};
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode, FileBase, MessageId, PlanId,
     RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
@@ -255,6 +257,17 @@ impl Runtime {
         let user = SpaceKey::of_session(session).user;
         let _coming = self.inner.user_shares.turn(user, session.id())?;
         self.tell_project_session(session.id(), Command::Compact)
+            .await
+    }
+
+    /// Changes what happens to a message that waits. Events tell of it.
+    pub async fn change_waiting(
+        &self,
+        session: &OwnedSession,
+        message_id: MessageId,
+        wish: WaitingWish,
+    ) -> Result<(), RuntimeError> {
+        self.tell_project_session(session.id(), Command::ChangeWaiting { message_id, wish })
             .await
     }
 

@@ -13,6 +13,8 @@ use crate::feed::{Feed, FeedState, PartialAnswer};
 use crate::metrics::OpenGauge;
 use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
 
+/// The event of a message that leaves the queue.
+const MESSAGE_DEQUEUED: &str = "message_dequeued";
 /// Events read from the store at once.
 const PAGE: usize = 64;
 /// What is handed over at once of the answers being written.
@@ -331,7 +333,8 @@ impl Reader {
         if let [event] = page.as_slice()
             && event.seq == self.cursor
         {
-            self.ready.extend(event.settled.map(ReaderItem::Settled));
+            let settled = self.settled(event);
+            self.ready.extend(settled.map(ReaderItem::Settled));
         }
         Ok(())
     }
@@ -366,12 +369,20 @@ impl Reader {
         Ok(more)
     }
 
+    /// A message that leaves the queue ends the wait for its turn. For readers of the whole log
+    /// nothing ends: the turn before it may still run.
+    fn settled(&self, event: &StoredEvent) -> Option<TurnStatus> {
+        let is_of_turn = matches!(self.scope, ReaderScope::Turn(_));
+        let is_dequeued = event.kind == MESSAGE_DEQUEUED;
+        event.settled.filter(|_| is_of_turn || !is_dequeued)
+    }
+
     fn pass(&mut self, event: Arc<StoredEvent>) {
         if self.finished {
             return;
         }
         self.cursor = event.seq;
-        let settled = event.settled;
+        let settled = self.settled(&event);
         match self.scope {
             ReaderScope::Turn(span) if span.turn != event.turn => return,
             ReaderScope::Turn(_) => self.finished = settled.is_some(),

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use codelab_protocol::{
-    AgentId, CallId, ClientId, Digest, ErrorCode, McpServerName, PlanId, ProjectId, RememberedId,
-    SessionId, TaskId,
+    AgentId, CallId, ClientId, Digest, ErrorCode, McpServerName, MessageId, PlanId, ProjectId,
+    RememberedId, SessionId, TaskId,
 };
 use codelab_store::InteractionId;
 
@@ -65,6 +65,7 @@ named_in_path! {
     CallId: "call_id" => ToolCallNotFound, "Tool call not found";
     ClientId: "client_id" => NotFound, "Client not found";
     McpServerName: "name" => NotFound, "MCP server not found";
+    MessageId: "message_id" => NotFound, "Message not found";
     RememberedId: "remembered_id" => NotFound, "Nothing is remembered under this id";
 }
 

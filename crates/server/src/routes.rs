@@ -42,8 +42,8 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, forks, messages, mine, plans, previews, remembered, rewind,
-    tools,
+    approvals, attachments, export, forks, messages, mine, plans, previews, queue, remembered,
+    rewind, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -206,6 +206,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::compact],
         [rewind::rewind],
         [messages::cancel],
+        [queue::change, queue::take_back],
         [forks::fork],
         [attachments::read],
         [mine::events],

@@ -30,6 +30,8 @@ const WALK_SHARE: u32 = 20;
 /// What the workspace brings, as it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BroughtState {
+    /// Trusted: its servers are started.
+    pub mcp: Option<FoundText>,
     /// Trusted: models are told.
     pub instructions: Vec<FoundText>,
     /// Trusted: models can use them.
@@ -63,7 +65,11 @@ impl BroughtState {
         let instructions = self.instructions.iter().map(|file| file.path.as_str());
         let skills = self.skills.iter().map(|skill| skill.folder.as_str());
         let commands = self.commands.iter().map(|file| file.path.as_str());
-        instructions.chain(skills).chain(commands).collect()
+        let mcp = self.mcp.iter().map(|file| file.path.as_str());
+        mcp.chain(instructions)
+            .chain(skills)
+            .chain(commands)
+            .collect()
     }
 }
 
@@ -131,9 +137,9 @@ impl BroughtReader {
             false
         };
         let text = |kind, text: &FoundText| BroughtFile::of_text(kind, text.clone());
-        if let Some(mcp) = &brought.mcp {
-            counts(text(BroughtKind::McpServers, mcp));
-        }
+        let mcp = brought
+            .mcp
+            .filter(|file| counts(text(BroughtKind::McpServers, file)));
         let mut instructions = brought.instructions;
         instructions.retain(|file| counts(text(BroughtKind::Instructions, file)));
         let mut skills = brought.skills;
@@ -141,6 +147,7 @@ impl BroughtReader {
         let mut commands = brought.commands;
         commands.retain(|file| counts(text(BroughtKind::Command, file)));
         BroughtState {
+            mcp,
             instructions,
             skills,
             commands,

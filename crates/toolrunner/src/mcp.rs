@@ -22,6 +22,10 @@ pub(crate) use servers::RunnerServers;
 #[derive(Debug)]
 pub struct RunnerMcpOptions {
     pub servers: Vec<ConfiguredServer>,
+    /// The person's own configuration. What it names, no workspace starts.
+    pub own: Option<OwnConfig>,
+    /// The values of variables that a configuration names.
+    pub variable: fn(&str) -> Option<String>,
     /// How this program starts itself again to own the processes of a server.
     pub launcher: McpLauncher,
     /// Certificates and proxies for servers that are reached over HTTP.

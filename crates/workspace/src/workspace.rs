@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codelab_policy::{Ask, Policy, Verdict};
 use codelab_protocol::{
-    FileBase, FilePreview, RewindFiles, RewoundFiles, Tool, ToolArguments, UserId, WriteFile,
+    FileBase, FilePreview, RewindFiles, RewoundFiles, SessionId, Tool, ToolArguments, UserId,
+    WriteFile, WrittenByCall,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -115,6 +116,18 @@ impl Workspace {
     pub fn resume_rewind(&self, key: &CallKey) -> Value {
         let resumed = self.shared.resume(key);
         resumed.unwrap_or_else(|refusal| tools::refused(&refusal))
+    }
+
+    /// What a rewind of these calls would do to the files as they are now. `None` where nothing is
+    /// kept. Blocks on the disk.
+    pub fn foresee_rewind(
+        &self,
+        session: &SessionId,
+        calls: &[WrittenByCall],
+    ) -> Option<RewoundFiles> {
+        let store = self.shared.store_of_before_images()?;
+        let hand = FileHand::new(&self.shared.root);
+        Some(store.foresee(&hand, session, calls))
     }
 
     /// Where the root was found, without symbolic links.

@@ -1557,6 +1557,79 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/queue/{message_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Take back a message that waits
+         * @description `message_dequeued` with the reason `taken_back` tells of it.
+         */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The message */
+                    message_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description It is not told to anybody */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        /**
+         * Let a message that waits steer the turn that runs, or wait for its end
+         * @description `message_queued` says how the message waits now. One that steers instead of waiting is first taken
+         *     out of the queue: `message_dequeued` with the reason `steers`.
+         */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The message */
+                    message_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ChangeDelivery"];
+                };
+            };
+            responses: {
+                /** @description It waits so */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        trace?: never;
+    };
     "/my/chat/{session_id}/remembered": {
         parameters: {
             query?: never;
@@ -4314,6 +4387,10 @@ export interface components {
             /** Format: int32 */
             concurrency_limit?: number;
         };
+        /** @description Body of `PATCH /my/chat/{session_id}/queue/{message_id}`. */
+        ChangeDelivery: {
+            delivery: components["schemas"]["Delivery"];
+        };
         /** @description Body of `PATCH /my/projects/{project_id}/mcp/{name}`. What is absent stays. */
         ChangeMcpServer: {
             url?: string;
@@ -4605,7 +4682,7 @@ export interface components {
          * @description Why a queued message was taken back.
          * @enum {string}
          */
-        DequeueReason: "stopped";
+        DequeueReason: "stopped" | "taken_back" | "steers";
         /** @description SHA-256 as lower-case hex. */
         Digest: string;
         DirectAgentCall: {

@@ -1,7 +1,17 @@
 // Sessions, their messages, questions and plans.
 import { again } from "./again";
 import { client, value } from "./client";
-import type { ApproveMode, Message, NewAttachment, PlanDecision, RewindSession, SendMessage, Session } from "./types";
+import type {
+  ApproveMode,
+  Attachment,
+  Delivery,
+  Message,
+  NewAttachment,
+  PlanDecision,
+  RewindSession,
+  SendMessage,
+  Session,
+} from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;
@@ -66,7 +76,7 @@ export async function sendMessage(
   target_agent: string | undefined,
   client_message_id: string,
   attachments: NewAttachment[] = [],
-  delivery: NonNullable<SendMessage["delivery"]> = "queue",
+  delivery: Delivery = "queue",
 ) {
   const abort = new AbortController();
   const body: SendMessage = { content, client_message_id };
@@ -98,6 +108,29 @@ export async function retryTurn(id: string, message_id: string | undefined) {
 /** A new session with the history up to and including a message. Not repeated by itself: each request makes one. */
 export const forkSession = (id: string, at_message_id: string) =>
   value(client.POST("/my/chat/{session_id}/fork", { params: at(id), body: { at_message_id } }));
+
+/** A message that waits steers the turn that runs, or waits for its end. */
+export const changeDelivery = (session_id: string, message_id: string, delivery: Delivery) =>
+  value(
+    client.PATCH("/my/chat/{session_id}/queue/{message_id}", {
+      params: { path: { session_id, message_id } },
+      body: { delivery },
+      fetch: again,
+    }),
+  );
+
+/** A message that waits is said to nobody. */
+export const takeBackMessage = (session_id: string, message_id: string) =>
+  value(client.DELETE("/my/chat/{session_id}/queue/{message_id}", { params: { path: { session_id, message_id } } }));
+
+/** The content of a file of one of the session's messages. */
+export async function readAttachment(id: string, file: Attachment): Promise<File> {
+  const path = { session_id: id, digest: file.digest };
+  const content: unknown = await value(
+    client.GET("/my/chat/{session_id}/attachments/{digest}", { params: { path }, parseAs: "blob" }),
+  );
+  return new File([content as Blob], file.name, { type: file.media_type });
+}
 
 /** Sums the history up now. Events tell of the beginning and the end. A second request joins the first. */
 export const compactSession = (id: string) =>

@@ -9,6 +9,8 @@ export type Message = Schemas["Message"];
 export type Attachment = Schemas["Attachment"];
 export type NewAttachment = Schemas["NewAttachment"];
 export type SendMessage = Schemas["SendMessage"];
+/** While a turn runs: after its end, or after its next tool results. */
+export type Delivery = Schemas["Delivery"];
 export type ToolCall = Schemas["ToolCall"];
 export type CommandPart = Schemas["CommandPart"];
 export type PartialReason = Schemas["PartialReason"];

@@ -3,7 +3,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { rewindSession } from "../api/sessions";
 import type { RewindScope, Rewound } from "../api/types";
 import { attempt } from "../feeds/app";
-import { t } from "../feeds/preferences";
+import { locale, t } from "../feeds/preferences";
+import { reasonText } from "../i18n/reasons";
 import { visible } from "../state/diff";
 import { Icon } from "./Icon";
 
@@ -100,11 +101,14 @@ export function RewoundCard({ rewound, sessionId }: { rewound: Rewound; sessionI
         )}
       </header>
       <Paths title={t("rewind.restored")} rows={rewound.restored} />
-      <Paths title={t("rewind.left")} rows={rewound.left.map((left) => `${left.path}: ${left.reason}`)} />
+      <Paths
+        title={t("rewind.left")}
+        rows={rewound.left.map((left) => `${left.path}: ${reasonText(locale.value, left.reason)}`)}
+      />
       <Paths
         title={t("rewind.notCovered")}
         rows={rewound.not_covered.map((other) =>
-          other.reason == null ? other.what : `${other.what}: ${other.reason}`,
+          other.reason == null ? other.what : `${other.what}: ${reasonText(locale.value, other.reason)}`,
         )}
       />
     </article>

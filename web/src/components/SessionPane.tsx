@@ -3,12 +3,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import { ApiError } from "../api/client";
 import { cancelTurn, chooseAgent, compactSession, readDetail } from "../api/sessions";
-import type { ProjectAgent, Session } from "../api/types";
+import type { Delivery, ProjectAgent, Session } from "../api/types";
 import { attempt, projectId, report, show } from "../feeds/app";
 import { addFiles } from "../feeds/attachments";
 import { loadWindows, windows } from "../feeds/models";
 import { region, t } from "../feeds/preferences";
-import { newSessionId, speak, useSession, type Delivery, type SessionFeed } from "../feeds/session";
+import { newSessionId, speak, useSession, type SessionFeed } from "../feeds/session";
 import { count, money, rounded, shortName } from "../state/format";
 import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
@@ -19,6 +19,7 @@ import { Icon } from "./Icon";
 import { ModelChoice } from "./ModelChoice";
 import { ApproveChoice } from "./ApproveChoice";
 import { AgentName, Chip, Empty, Writer } from "./parts";
+import { QueueNote } from "./QueueNote";
 import { Scroller } from "./Scroller";
 import { SessionMenu, type SessionActions } from "./SessionMenu";
 import { Timeline } from "./Timeline";
@@ -297,7 +298,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
   const isWorking = isBusy(state.status) && !isAwaited;
   return (
     <div class="dock">
-      <QueueNote feed={feed} sessionId={sessionId} />
+      <QueueNote state={state} sessionId={sessionId} />
       <Writer
         label={t("composer.label")}
         placeholder={isAwaited ? t("composer.placeholderAnswer") : t("composer.placeholder")}
@@ -335,33 +336,6 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
         )}
         {!isWorking && <span class="hint keys">{t("composer.keys")}</span>}
       </Writer>
-    </div>
-  );
-}
-
-function QueueNote({ feed, sessionId }: { feed: SessionFeed; sessionId: string }) {
-  const { queue } = feed.state.value;
-  if (queue.length === 0) return null;
-  return (
-    <div class="queue">
-      <p class="dock-note">
-        <Icon name="clock" /> {t("queue.title", { n: queue.length })}
-        <button type="button" class="quiet" onClick={() => void attempt(() => cancelTurn(sessionId, true))}>
-          {t("composer.stopAll")}
-        </button>
-      </p>
-      <ol>
-        {queue.map(({ id, text, steers }) => (
-          <li key={id} class="clip" data-steers={steers}>
-            {steers && (
-              <>
-                <Chip tone="live">{t("queue.steers")}</Chip>{" "}
-              </>
-            )}
-            {text === "" ? "…" : text}
-          </li>
-        ))}
-      </ol>
     </div>
   );
 }

@@ -14,6 +14,7 @@ import { ApprovalCard } from "./ApprovalCard";
 import { MessageFiles } from "./Attachments";
 import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
+import { EditMessage } from "./EditMessage";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
 import { MessageActions } from "./MessageActions";
@@ -21,7 +22,7 @@ import { toolOfServer } from "./McpAbout";
 import { costText, progressText } from "./PlanNumbers";
 import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
 import { QuestionCard } from "./QuestionCard";
-import { RewindButton, RewoundCard } from "./Rewind";
+import { RewoundCard } from "./Rewind";
 import { ToolCard } from "./ToolCard";
 
 interface TimelineProps {
@@ -91,7 +92,7 @@ export function Entries({ items, state, sessionId, target, taken }: EntriesProps
       render={(item) =>
         taken?.has(item.key) ? (
           <div class="is-rewound" title={t("rewind.taken")}>
-            <Entry item={item} state={state} sessionId={sessionId} />
+            <Entry item={item} state={state} sessionId={sessionId} isTaken />
           </div>
         ) : (
           <Entry item={item} state={state} sessionId={sessionId} />
@@ -111,12 +112,14 @@ interface EntryProps {
   item: Item;
   state: SessionState;
   sessionId: string;
+  /** A rewind took it back. */
+  isTaken?: boolean;
 }
 
-function Entry({ item, state, sessionId }: EntryProps) {
+function Entry({ item, state, sessionId, isTaken = false }: EntryProps) {
   switch (item.kind) {
     case "message":
-      return <MessageEntry item={item} sessionId={sessionId} />;
+      return <MessageEntry item={item} sessionId={sessionId} isTaken={isTaken} />;
     case "live":
       return (
         <article class="line role-assistant is-live" aria-busy="true">
@@ -151,7 +154,14 @@ function Entry({ item, state, sessionId }: EntryProps) {
   }
 }
 
-function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: string }) {
+interface MessageEntryProps {
+  item: MessageItem;
+  sessionId: string;
+  isTaken: boolean;
+}
+
+function MessageEntry({ item, sessionId, isTaken }: MessageEntryProps) {
+  const [isEditing, setEditing] = useState(false);
   const isEmpty = item.content.trim() === "" && item.reasoning === "" && item.warnings.length === 0;
   if (item.role === "assistant" && isEmpty && !item.isError) return null;
   return (
@@ -175,17 +185,14 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
             {item.usage.cost_usd ? ` · ${money(region.value, item.usage.cost_usd)}` : ""}
           </span>
         )}
-        <MessageActions item={item} sessionId={sessionId} />
-        {item.role === "user" && item.origin === undefined && !item.isSteer && (
-          <RewindButton
-            sessionId={sessionId}
-            messageId={item.key}
-            onTakenBack={() => writeDraft(sessionId, item.content)}
-          />
-        )}
+        <MessageActions item={item} sessionId={sessionId} isTaken={isTaken} onEdit={() => setEditing(true)} />
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
-      <Markdown text={item.content} />
+      {isEditing ? (
+        <EditMessage item={item} sessionId={sessionId} onClose={() => setEditing(false)} />
+      ) : (
+        <Markdown text={item.content} />
+      )}
       <MessageFiles sessionId={sessionId} files={item.attachments} />
       {/* In the session itself an error follows. In a task nothing else says why. */}
       {item.failure !== undefined && item.origin !== undefined && <p class="warning-line">{item.failure}</p>}

@@ -38,7 +38,7 @@ function Question({ project, asked: question, others }: { project: number; asked
       </p>
       <p class="hint">
         {t("brought.askText")} {content.changed && t("brought.changed")}{" "}
-        {content.kind === "mcp_servers" && t("brought.nextStart")}
+        {content.kind === "mcp_servers" && t("brought.startsNow")}
       </p>
       {content.truncated ? (
         <p>{t("brought.truncated")}</p>

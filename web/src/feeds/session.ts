@@ -6,7 +6,7 @@ import { followSession, type SessionInput } from "../api/events";
 import { allMessages, createSession, sendMessage } from "../api/sessions";
 import { reduceSession } from "../state/reduce";
 import { emptySession, type SessionState } from "../state/session";
-import type { Session } from "../api/types";
+import type { Delivery, Session } from "../api/types";
 import { linkTo } from "../state/route";
 import type { ChosenFile } from "../state/attachments";
 import { go, report, type Connection } from "./app";
@@ -123,9 +123,6 @@ const unacknowledged = new Map<
   { text: string; agent: string | undefined; files: readonly ChosenFile[]; delivery: Delivery; id: string }
 >();
 
-/** While a turn runs: after its end, or after its next tool results. */
-export type Delivery = "queue" | "steer";
-
 /** Sends a text with the files that were chosen for the session. */
 export async function speak(sessionId: string, text: string, agent: string | undefined, delivery: Delivery = "queue") {
   await filesRead();
@@ -140,6 +137,9 @@ export async function speak(sessionId: string, text: string, agent: string | und
   unacknowledged.delete(sessionId);
   forgetFiles(sessionId, files);
 }
+
+/** The newest state of a session that is on the screen. */
+export const shownState = (sessionId: string): SessionState | undefined => kept.get(sessionId)?.state.value;
 
 /** The state of a recently opened session. */
 export function keptState(sessionId: string): SessionState | undefined {

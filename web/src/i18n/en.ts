@@ -1,10 +1,12 @@
 // The page's texts in English. The other languages have exactly the same keys.
 import { broughtEn } from "./brought/en";
+import { editEn } from "./edit/en";
 import { mcpEn } from "./mcp/en";
 
 export const en = {
   ...mcpEn,
   ...broughtEn,
+  ...editEn,
   "nav.label": "Main menu",
   "nav.chat": "Chat",
   "nav.sessions": "Sessions",

@@ -1,10 +1,12 @@
 import type { Key, Text } from "./en";
 import { broughtRu } from "./brought/ru";
+import { editRu } from "./edit/ru";
 import { mcpRu } from "./mcp/ru";
 
 export const ru: Record<Key, Text> = {
   ...mcpRu,
   ...broughtRu,
+  ...editRu,
   "nav.label": "Главное меню",
   "nav.chat": "Чат",
   "nav.sessions": "Сессии",

@@ -1,10 +1,12 @@
 import type { Key, Text } from "./en";
 import { broughtUk } from "./brought/uk";
+import { editUk } from "./edit/uk";
 import { mcpUk } from "./mcp/uk";
 
 export const uk: Record<Key, Text> = {
   ...mcpUk,
   ...broughtUk,
+  ...editUk,
   "nav.label": "Головне меню",
   "nav.chat": "Чат",
   "nav.sessions": "Сесії",

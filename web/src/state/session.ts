@@ -294,6 +294,20 @@ export function isLatest(state: SessionState, planId: string): boolean {
   return request === undefined || (state.positions.get(request.key) ?? 0) < plan;
 }
 
+/** The last message before this one that counts: where a session would end that goes another way from there. */
+export function messageBefore(state: SessionState, key: string): string | undefined {
+  const taken = rewoundKeys(state.items);
+  const before = state.items.slice(0, state.positions.get(key) ?? 0);
+  const counts = (item: Item) =>
+    item.kind === "message" && item.role !== "system" && item.origin === undefined && !taken.has(item.key);
+  return before.findLast(counts)?.key;
+}
+
+/** Whether a session can go back to before this message: it is the user's own, and began a turn. */
+export function canGoBackTo(item: MessageItem): boolean {
+  return item.role === "user" && item.origin === undefined && !item.isSteer;
+}
+
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
 
 export function hasTaskEnded(status: TaskStatus): boolean {

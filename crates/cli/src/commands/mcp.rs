@@ -83,7 +83,7 @@ pub fn server_name(text: &str) -> Result<McpServerName, String> {
 }
 
 /// A variable of this process's environment.
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -91,14 +91,19 @@ fn own_config() -> anyhow::Result<OwnConfig> {
     OwnConfig::find(variable).context("there is no home folder: set HOME or XDG_CONFIG_HOME")
 }
 
+/// The person's own servers; none without a home folder.
+pub fn own_servers() -> Option<OwnConfig> {
+    OwnConfig::find(variable)
+}
+
 /// The file of the person's own servers. Tools must not read it, because it can hold secrets.
 pub fn own_file() -> Option<PathBuf> {
-    OwnConfig::find(variable).map(|own| own.path().to_owned())
+    own_servers().map(|own| own.path().to_owned())
 }
 
 /// The servers that a tool runner in this folder starts. `workspace` is its real path.
 pub fn configured(workspace: &Path, data_dir: &Path) -> ConfiguredServers {
-    let own = OwnConfig::find(variable);
+    let own = own_servers();
     let trust = TrustStore::new(data_dir);
     ConfiguredServers::read(own.as_ref(), workspace, &trust, variable)
 }

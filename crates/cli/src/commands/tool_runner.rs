@@ -106,6 +106,8 @@ impl ToolRunnerFlags {
             ask,
             mcp: RunnerMcpOptions {
                 servers: found.servers,
+                own: mcp::own_servers(),
+                variable: mcp::variable,
                 launcher: McpLauncher::current([mcp::MCP_EXEC])?,
                 network: connection.network.clone(),
             },

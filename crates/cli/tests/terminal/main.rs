@@ -9,6 +9,7 @@ mod lab;
 mod leaving;
 mod long_sessions;
 mod places;
+mod rewind;
 mod steering;
 mod terminal;
 mod trust;

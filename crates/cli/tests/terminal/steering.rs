@@ -33,6 +33,8 @@ async fn a_turn_is_steered_and_the_session_forked() {
 
     terminal.wait_until("idle", |screen| screen.trim_end().ends_with("· /help"));
     terminal.say("/fork");
+    terminal.wait_for("❯  0  everything so far");
+    terminal.press("\r");
     terminal.wait_for("write it (fork)");
     lab.model.reply(Reply::text("In the fork."));
     terminal.say("go on");

@@ -127,7 +127,7 @@ async fn instructions_reach_the_model_only_after_trust_in_that_content() {
 }
 
 /// What the server knows of the one client of the person's project.
-async fn brought(person: &Person) -> Option<(ProjectId, ClientInstructions)> {
+pub async fn brought(person: &Person) -> Option<(ProjectId, ClientInstructions)> {
     let detail = person
         .client
         .project_session(&person.session)

@@ -15,6 +15,7 @@ use codelab_protocol::{
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
+use crate::instructions::brought;
 use crate::lab::{DEADLINE, Lab, Person, Process, exists};
 
 const SCRIPT: &str = include_str!("mcp_server.py");
@@ -299,6 +300,54 @@ async fn a_workspaces_servers_start_only_after_trust_in_that_content() {
         "{}",
         said(&forgotten)
     );
+}
+
+#[tokio::test]
+async fn what_is_trusted_in_the_page_starts_at_once() {
+    let lab = Lab::new().await;
+    let file = lab.workspace.join(".mcp.json");
+    std::fs::write(&file, entry(&lab).to_string()).unwrap();
+    let _server = lab.serve(&[]).await;
+    let work = lab.work().await;
+    let person = lab.person().await;
+    let trust = async || {
+        let (project, waiting) = eventually("the file waits", async || {
+            let (project, brought) = brought(&person).await.ok_or("no client")?;
+            match brought.waiting.is_empty() {
+                true => Err("nothing waits"),
+                false => Ok((project, brought)),
+            }
+        })
+        .await;
+        let id = waiting.waiting[0].id();
+        let client = &waiting.client_id;
+        let trusted = person.client.trust_content(project, client, &id).await;
+        trusted.unwrap();
+    };
+    trust().await;
+    work.says("MCP server lab ready, tools: 4").await;
+    let first = std::fs::read_to_string(traces(&lab).join("pid")).unwrap();
+    lab.model.reply(call("echo", json!({ "text": "trusted" })));
+    person.says("Use it").await;
+    let events = to_the_end(&person, "").await;
+    assert!(results(&events)[0].contains("echo: trusted"), "{events:?}");
+
+    // Another content: the server goes on until somebody trusts it, and then makes room.
+    let mut other = entry(&lab);
+    let servers = other["mcpServers"].as_object_mut().unwrap();
+    let lab_entry = servers.remove("lab").unwrap();
+    servers.insert("other".to_owned(), lab_entry);
+    std::fs::write(&file, other.to_string()).unwrap();
+    trust().await;
+    work.says("MCP server other ready, tools: 4").await;
+    eventually("the first one ends", async || {
+        let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap_or_default();
+        match status.is_empty() || status.contains("State:\tZ") {
+            true => Ok(()),
+            false => Err(status),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -131,7 +131,7 @@ impl Transition<'_, '_> {
     }
 
     /// What waits is part of the session's state, which each of its commits writes.
-    fn room_to_wait(&self, text: &str) -> Result<(), Refusal> {
+    pub(super) fn room_to_wait(&self, text: &str) -> Result<(), Refusal> {
         let (queue, limit) = (&self.session.queue, self.world.limits.queue_length);
         if self.session.is_idle() || queue.is_empty() && limit > 0 {
             return Ok(());

@@ -15,7 +15,7 @@
 //! `model a: …`, `model a fails: …`, `approve a`, `edit a: …`, `reject a: …`, `granted a`, `claim A
 //! a`, `result A a: …`, `answer a: text` (without one: the thread that waits for it; `claim` and
 //! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
-//! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `revoke` (the oldest of what is remembered), `revoke x` (nothing), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
+//! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `revoke` (the oldest of what is remembered), `revoke x` (nothing), `waiting steer: text` (the message that waits steers; `queue`: it waits; `back`: it is taken back), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `brings: AGENTS.md=text skill!description`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `preview A: x` (a client tells that the file holds x, `none`: that there is none), `certain A: why` (a client tells that the write fails, whoever approves it), `ask again
@@ -30,12 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use codelab_engine::{
-    AgentMode, CallerAnswer, Decision, Downtime, Effect, Input, KnownCall, Lane, MessageRecord,
-    MultipleToolCalls, Session, ThreadPhase, UserMessage,
+    AgentMode, CallerAnswer, Decision, Downtime, Effect, EventBody, EventRecord, Input, KnownCall,
+    Lane, MessageRecord, MultipleToolCalls, Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
     AnswerCut, CallId, CallerContext, Delivery, ErrorCode, Message, MessageId, ModelFailure,
-    ModelFailureKind, ModelOutput, Plan, RawToolCall, Role, Usage,
+    ModelFailureKind, ModelOutput, Plan, RawToolCall, Role, SessionEventBody, Usage,
 };
 use serde_json::Value;
 
@@ -60,6 +60,8 @@ struct Play {
     plan: Option<Plan>,
     /// What users said.
     said: BTreeMap<MessageId, Message>,
+    /// Messages that waited, by their text.
+    waited: BTreeMap<String, MessageId>,
     /// The session's own history.
     history: Vec<MessageRecord>,
     /// Every approval that there was.
@@ -80,6 +82,7 @@ fn play(script: &str) -> String {
         calls: BTreeMap::new(),
         plan: None,
         said: BTreeMap::new(),
+        waited: BTreeMap::new(),
         history: Vec::new(),
         asked: BTreeSet::new(),
         used: None,
@@ -360,6 +363,13 @@ impl Play {
             self.history.push(record.clone());
         }
         match effect {
+            Effect::Event(EventRecord {
+                body: EventBody::Project(SessionEventBody::MessageQueued(queued)),
+                ..
+            }) => {
+                let (text, id) = (queued.content.clone(), queued.message_id.clone());
+                self.waited.insert(text, id);
+            }
             Effect::CallOpened { call_id, .. } => self.last_call = Some(call_id.clone()),
             Effect::CallClosed {
                 call_id,

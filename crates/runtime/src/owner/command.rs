@@ -2,7 +2,7 @@
 
 use codelab_engine::{
     CallVersion, ClientStanding, Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest,
-    UserMessage,
+    UserMessage, WaitingWish,
 };
 use codelab_protocol::{
     AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode,
@@ -87,6 +87,10 @@ pub(crate) enum Command {
     Rewind {
         wish: RewindAsked,
         decided_by: String,
+    },
+    ChangeWaiting {
+        message_id: MessageId,
+        wish: WaitingWish,
     },
     Revoke {
         id: RememberedId,
@@ -280,6 +284,9 @@ impl Owner {
             Command::Rewind { wish, decided_by } => {
                 let rewind = self.rewind_input(loaded, wish, decided_by).await?;
                 Input::Rewind(Box::new(rewind))
+            }
+            Command::ChangeWaiting { message_id, wish } => {
+                Input::ChangeWaiting { message_id, wish }
             }
             Command::Revoke { id, revoked_by } => Input::Revoke { id, revoked_by },
             Command::ChooseModel { model } => Input::ChooseModel { model },

@@ -285,6 +285,16 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/questions/{call_id}/answer",
         ProjectOfSession,
     ),
+    (
+        "PATCH",
+        "/my/chat/{session_id}/queue/{message_id}",
+        ProjectOfSession,
+    ),
+    (
+        "DELETE",
+        "/my/chat/{session_id}/queue/{message_id}",
+        ProjectOfSession,
+    ),
     ("GET", "/my/chat/{session_id}/remembered", ProjectOfSession),
     (
         "DELETE",

@@ -36,7 +36,7 @@ struct PathParameter {
     noun: &'static str,
 }
 
-const PATH_PARAMETERS: [PathParameter; 11] = [
+const PATH_PARAMETERS: [PathParameter; 12] = [
     path_parameter("session_id", "The session", "session"),
     PathParameter {
         schema: i64::schema,
@@ -58,6 +58,7 @@ const PATH_PARAMETERS: [PathParameter; 11] = [
         "The file's digest, from its message",
         "attachment",
     ),
+    path_parameter("message_id", "The message", "message"),
     path_parameter("remembered_id", "The id from the list", "remembered rule"),
 ];
 

@@ -9,6 +9,7 @@ pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
 pub(super) mod previews;
+pub(super) mod queue;
 pub(super) mod remembered;
 pub(super) mod rewind;
 pub(super) mod tools;

@@ -342,3 +342,53 @@ async fn a_message_that_steered_is_no_place_to_go_back_to() {
     let all = session.messages("").await;
     assert!(all.iter().all(|said| said.get("rewound").is_some()));
 }
+
+#[tokio::test]
+async fn a_message_that_waits_steers_instead_or_is_taken_back() {
+    let server = server().await;
+    let (session, call) = reading(&server).await;
+    let stream = session.stream(json!({ "content": "use tabs" })).await;
+    let steered = session.wait_for("message_queued", |_| true).await;
+    let taken = session.send(json!({ "content": "never mind" })).await;
+    let path = |id: &Value| session.path(&format!("queue/{}/", id.as_str().unwrap()));
+    let steered = path(&steered.data["message_id"]);
+    let taken = path(&taken.expect(202)["message_id"]);
+    let steer = Some(json!({ "delivery": "steer" }));
+    session
+        .ask("PATCH", &steered, steer.clone())
+        .await
+        .expect(204);
+    session.ask("DELETE", &taken, None).await.expect(204);
+    // Whoever waits for its own turn is told that there is none.
+    assert_eq!(stream.all().await.status(), "cancelled");
+    for (method, body) in [("DELETE", None), ("PATCH", steer)] {
+        let again = session.ask(method, &taken, body).await;
+        again.refused(404, "NOT_FOUND");
+    }
+    let log = session.log().await;
+    let reasons: Vec<_> = log
+        .all("message_dequeued")
+        .iter()
+        .map(|data| data["reason"].clone())
+        .collect();
+    assert_eq!(reasons, ["steers", "taken_back"]);
+    let statuses = log.statuses();
+    assert!(
+        !statuses.contains(&"cancelled"),
+        "the turn goes on: {statuses:?}"
+    );
+    finish(&session, &call).await;
+    session.wait_for("task_completed", |_| true).await;
+    let asked = last_asked(&server);
+    assert_eq!(
+        asked.last().unwrap(),
+        &("user".to_owned(), "use tabs".to_owned())
+    );
+    let said = session.messages("?role=user").await;
+    let texts: Vec<_> = said.iter().map(|said| said["content"].clone()).collect();
+    assert_eq!(texts, ["read", "use tabs"]);
+    // It began no turn that could be taken back.
+    let to = json!({ "to_message_id": said[1]["message_id"], "scope": "conversation" });
+    let rewound = session.post(&session.path("rewind/"), to).await;
+    rewound.refused(422, "VALIDATION_ERROR");
+}

@@ -58,6 +58,7 @@ fn sample(path: &str) -> Value {
         "sessions" => json!({}),
         "{session_id}" => json!({ "title": "taken over" }),
         "retry" => json!({}),
+        "{message_id}" => json!({ "delivery": "steer" }),
         "rewind" => json!({ "to_message_id": "stolen", "scope": "both" }),
         "message" => json!({ "content": "hello" }),
         "fork" => json!({ "at_message_id": "m-1" }),

@@ -51,9 +51,9 @@ texts! {
         "изменилось с тех пор, как ему доверились",
         "змінилося відтоді, як йому довірилися";
     KindMcpServers:
-        "MCP servers: programs that are started with your rights at the next start",
-        "серверы MCP: программы, которые запустятся с вашими правами при следующем запуске",
-        "сервери MCP: програми, які запустяться з вашими правами під час наступного запуску";
+        "MCP servers: programs that are started with your rights",
+        "серверы MCP: программы, которые запускаются с вашими правами",
+        "сервери MCP: програми, які запускаються з вашими правами";
     KindInstructions:
         "instructions for models",
         "указания для моделей",

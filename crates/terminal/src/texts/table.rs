@@ -246,6 +246,10 @@ texts! {
         "a new file",
         "новый файл",
         "новий файл";
+    FileElsewhere:
+        "the file in this folder is not the one shown: it changed just now, or another client has another one",
+        "показан не тот файл, что в этой папке: он только что изменился, или у другого клиента он другой",
+        "показано не той файл, що в цій теці: він щойно змінився, або в іншого клієнта він інший";
     FileUnread:
         "the agent has not read this file",
         "агент не читал этот файл",

@@ -30,7 +30,7 @@ pub enum SlashCommand {
     /// Says this to the agents that work now.
     Steer(Option<String>),
     /// Goes on in a new session with the history so far.
-    Fork,
+    Fork(Option<String>),
     /// Sums the history up.
     Compact,
     /// The messages to go back to, one of them, or `undo`.
@@ -67,7 +67,7 @@ pub const HELP: [(&str, CommandText); 25] = [
     ("/allowed [-N]", CommandText::HelpAllowed),
     ("/approve [MODE]", CommandText::HelpApprove),
     ("/steer TEXT", CommandText::HelpSteer),
-    ("/fork", CommandText::HelpFork),
+    ("/fork [N]", CommandText::HelpFork),
     ("/compact", CommandText::HelpCompact),
     ("/rewind [N]", CommandText::HelpRewind),
     ("/redo", CommandText::HelpRedo),
@@ -122,7 +122,7 @@ impl SlashCommand {
             "allowed" => Self::Allowed(argument),
             "approve" => Self::Approve(argument),
             "steer" => Self::Steer(argument),
-            "fork" => Self::Fork,
+            "fork" => Self::Fork(argument),
             "compact" => Self::Compact,
             "rewind" => Self::Rewind(argument),
             "redo" => Self::Redo,
@@ -156,7 +156,7 @@ impl fmt::Display for SlashCommand {
             Self::Allowed(number) => ("allowed", number.as_ref()),
             Self::Approve(mode) => ("approve", mode.as_ref()),
             Self::Steer(text) => ("steer", text.as_ref()),
-            Self::Fork => ("fork", None),
+            Self::Fork(number) => ("fork", number.as_ref()),
             Self::Compact => ("compact", None),
             Self::Rewind(words) => ("rewind", words.as_ref()),
             Self::Redo => ("redo", None),
@@ -206,7 +206,7 @@ mod tests {
                 Some(SlashCommand::Approve(Some("edits".to_owned()))),
             ),
             ("/compact", Some(SlashCommand::Compact)),
-            ("/fork", Some(SlashCommand::Fork)),
+            ("/fork", Some(SlashCommand::Fork(None))),
             (
                 "/steer use tabs\nand no spaces",
                 Some(SlashCommand::Steer(Some(

@@ -1,5 +1,5 @@
-//! The choice of an earlier session. Pure: keys go in, an action comes out. Nothing that is typed
-//! here becomes a message.
+//! A list to choose from: a session, a message, what to take back. Pure: keys go in, an action comes
+//! out. Nothing that is typed here becomes a message.
 
 use codelab_protocol::SessionId;
 
@@ -9,39 +9,70 @@ use crate::{Language, Text};
 use super::editor::Motion;
 use super::prompt::Key;
 use super::render::Drawn;
-use super::text::{BOLD, DIM, Style, TextLine};
+use super::text::{BOLD, DIM, Style, TextLine, fitting};
 
 /// Of a number that is typed.
 const MAX_DIGITS: usize = 3;
 /// The row of the number and the row of the keys.
 const ROWS_BELOW: usize = 2;
+/// Rows to choose from that stay on the screen, whatever stands above them.
+const MIN_ROWS: usize = 3;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedSession {
-    pub id: SessionId,
-    /// The time of its last event.
+/// One of the choices.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PickerRow {
+    /// When it was, where that matters.
     pub when: String,
-    pub title: String,
+    pub text: String,
+    /// Less important.
+    pub aside: String,
 }
 
-#[derive(Debug, Default)]
-pub struct SessionPicker {
-    /// Empty until the server has answered.
-    sessions: Vec<ListedSession>,
+#[derive(Debug)]
+pub struct Picker {
+    /// What stands above the rows.
+    heading: Vec<TextLine>,
+    /// Empty until it is known what there is.
+    rows: Vec<PickerRow>,
+    /// The number of the first row.
+    first_number: usize,
     selected: usize,
     typed: String,
+    /// What the keys do.
+    hint: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum PickerAction {
     Nothing,
-    Open(SessionId),
+    /// The place of the row in the list.
+    Chosen(usize),
     Leave,
 }
 
-impl SessionPicker {
-    pub fn offer(&mut self, sessions: Vec<ListedSession>) {
-        self.sessions = sessions;
+impl Picker {
+    pub fn new(hint: &'static str) -> Self {
+        Self {
+            heading: Vec::new(),
+            rows: Vec::new(),
+            first_number: 1,
+            selected: 0,
+            typed: String::new(),
+            hint,
+        }
+    }
+
+    pub fn numbered_from(mut self, first: usize) -> Self {
+        self.first_number = first;
+        self
+    }
+
+    pub fn offer(&mut self, rows: Vec<PickerRow>) {
+        self.rows = rows;
+    }
+
+    pub fn head(&mut self, heading: Vec<TextLine>) {
+        self.heading = heading;
     }
 
     pub fn press(&mut self, key: &Key) -> PickerAction {
@@ -49,10 +80,11 @@ impl SessionPicker {
             Key::Escape | Key::Interrupt | Key::End => return PickerAction::Leave,
             Key::Enter => {
                 let is_known = self.typed.is_empty() || self.number().is_some();
-                let chosen = self.sessions.get(self.selected).filter(|_| is_known);
-                return chosen.map_or(PickerAction::Nothing, |session| {
-                    PickerAction::Open(session.id.clone())
-                });
+                let is_there = self.selected < self.rows.len();
+                return match is_known && is_there {
+                    true => PickerAction::Chosen(self.selected),
+                    false => PickerAction::Nothing,
+                };
             }
             Key::Up => self.select(self.selected.saturating_sub(1)),
             Key::Down | Key::Tab => self.select(self.selected + 1),
@@ -72,47 +104,68 @@ impl SessionPicker {
 
     fn select(&mut self, index: usize) {
         self.typed.clear();
-        self.selected = index.min(self.sessions.len().saturating_sub(1));
+        self.selected = index.min(self.rows.len().saturating_sub(1));
     }
 
-    /// The place of the session whose number is typed.
+    /// The place of the row whose number is typed.
     fn number(&self) -> Option<usize> {
-        let index = self.typed.parse::<usize>().ok()?.checked_sub(1)?;
-        (index < self.sessions.len()).then_some(index)
+        let number = self.typed.parse::<usize>().ok()?;
+        let index = number.checked_sub(self.first_number)?;
+        (index < self.rows.len()).then_some(index)
     }
 
-    /// As many sessions as fit, with the selected one among them.
+    /// As many rows as fit, with the selected one among them.
     pub fn draw(&self, width: usize, height: usize, language: Language) -> Drawn {
+        let columns = width.saturating_sub(1);
         let room = height.saturating_sub(ROWS_BELOW + 1).max(1);
+        let heading = self.heading.iter().flat_map(|line| fitting(line, columns));
+        let least = MIN_ROWS.min(self.rows.len()).max(1);
+        let heading: Vec<TextLine> = heading.take(room.saturating_sub(least)).collect();
+        let room = room - heading.len();
         let first = (self.selected + 1).saturating_sub(room);
-        let shown = self.sessions.iter().enumerate().skip(first).take(room);
+        let shown = self.rows.iter().enumerate().skip(first).take(room);
         let mut rows = vec![TextLine::new()];
-        rows.extend(shown.map(|(index, session)| self.row(index, session)));
+        rows.extend(heading);
+        rows.extend(shown.map(|(index, row)| self.row(index, row)));
         let cursor_row = rows.len();
         let mark = language.text(CommandText::PickPrompt);
         rows.push(TextLine::styled(mark, BOLD).with(&self.typed, Style::PLAIN));
-        let hint = language.text(CommandText::PickHint);
-        rows.push(TextLine::styled(&format!("  {hint}"), DIM));
+        rows.push(TextLine::styled(&format!("  {}", self.hint), DIM));
         // The last column stays free: some terminals wrap as soon as it is filled.
-        let clipped = rows.iter().map(|row| row.clipped(width.saturating_sub(1)));
+        let clipped = rows.iter().map(|row| row.clipped(columns));
         Drawn {
             rows: clipped.collect(),
             cursor_row,
             cursor_column: mark.chars().count() + self.typed.len(),
-            is_readable: true,
+            // What waits for a decision is not on the screen.
+            is_readable: false,
         }
     }
 
-    fn row(&self, index: usize, session: &ListedSession) -> TextLine {
+    fn row(&self, index: usize, row: &PickerRow) -> TextLine {
         let (mark, style) = match index == self.selected {
             true => ("❯ ", BOLD),
             false => ("  ", Style::PLAIN),
         };
-        TextLine::styled(mark, BOLD)
-            .with(&format!("{:>2}  {}  ", index + 1, session.when), style)
-            .with(&session.title, style)
-            .with(&format!("  {}", session.id), DIM)
+        let mut line = TextLine::styled(mark, BOLD)
+            .with(&format!("{:>2}  ", index + self.first_number), style);
+        if !row.when.is_empty() {
+            line = line.with(&format!("{}  ", row.when), style);
+        }
+        line = line.with(&row.text, style);
+        match row.aside.is_empty() {
+            true => line,
+            false => line.with(&format!("  {}", row.aside), DIM),
+        }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedSession {
+    pub id: SessionId,
+    /// The time of its last event.
+    pub when: String,
+    pub title: String,
 }
 
 /// What a list of sessions says of one without a title.
@@ -124,17 +177,22 @@ pub fn title_of(title: Option<String>, language: Language) -> String {
 mod tests {
     use super::*;
 
-    fn session(number: usize) -> ListedSession {
-        ListedSession {
-            id: SessionId::parse(&format!("chat-{number}")).unwrap(),
+    fn row(number: usize) -> PickerRow {
+        PickerRow {
             when: "2026-11-16 20:27".to_owned(),
-            title: format!("title {number}"),
+            text: format!("title {number}"),
+            aside: format!("chat-{number}"),
         }
     }
 
+    fn twelve() -> Picker {
+        let mut picker = Picker::new("Enter");
+        picker.offer((1..=12).map(row).collect());
+        picker
+    }
+
     fn pressed(keys: &[Key]) -> PickerAction {
-        let mut picker = SessionPicker::default();
-        picker.offer((1..=12).map(session).collect());
+        let mut picker = twelve();
         let mut last = PickerAction::Nothing;
         for key in keys {
             last = picker.press(key);
@@ -144,7 +202,7 @@ mod tests {
 
     #[test]
     fn arrows_or_a_number_choose_and_nothing_else_is_heard() {
-        let open = |number: usize| PickerAction::Open(session(number).id);
+        let open = |number: usize| PickerAction::Chosen(number - 1);
         let text = |text: &str| text.chars().map(Key::Char).collect::<Vec<_>>();
         for (keys, expected) in [
             (vec![Key::Enter], open(1)),
@@ -165,15 +223,19 @@ mod tests {
         ] {
             assert_eq!(pressed(&keys), expected, "{keys:?}");
         }
-        let mut waiting = SessionPicker::default();
+        let mut waiting = Picker::new("Enter");
         assert_eq!(waiting.press(&Key::Enter), PickerAction::Nothing);
+        let mut from_zero = twelve().numbered_from(0);
+        from_zero.press(&Key::Char('3'));
+        assert_eq!(from_zero.press(&Key::Enter), PickerAction::Chosen(3));
     }
 
     #[test]
     fn the_selected_one_is_always_on_the_screen() {
         for height in 1..20 {
-            let mut picker = SessionPicker::default();
-            picker.offer((1..=12).map(session).collect());
+            let mut picker = twelve();
+            let heading = (0..30).map(|_| TextLine::plain("above"));
+            picker.head(heading.collect());
             for number in 1..=12 {
                 let drawn = picker.draw(60, height, Language::En);
                 let rows: Vec<String> = drawn.rows.iter().map(TextLine::to_text).collect();

@@ -38,8 +38,8 @@ pub async fn write_preview(
     })
 }
 
-/// The difference to the file here, which is whole; to the file at the client that would run the
-/// call, where that is another one.
+/// The difference to the file here, which is whole; to the file that a client told of, where that is
+/// another one. Nobody knows whether that one is in another folder or has just changed, so it is said.
 pub fn of_write(
     write: &WriteFile,
     here: &ShownFile,
@@ -48,7 +48,14 @@ pub fn of_write(
 ) -> (Diff, Option<FileBase>) {
     let elsewhere = told.filter(|told| here.base.as_ref() != Some(&told.base));
     let (mut diff, base) = match elsewhere {
-        Some(told) => (Diff::told(told, language), Some(told.base.clone())),
+        Some(told) => {
+            let diff = Diff::told(told, language);
+            let diff = match here.base {
+                Some(_) => diff.noted(language.text(Text::FileElsewhere)),
+                None => diff,
+            };
+            (diff, Some(told.base.clone()))
+        }
         None => (Diff::of(write, &here.before, language), here.base.clone()),
     };
     if let Some(told) = told {

@@ -103,7 +103,7 @@ pub struct Prompt {
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
     /// The key before this one was Escape, on an empty line.
-    is_escaped: bool,
+    pub is_escaped: bool,
 }
 
 /// What keys are about, exactly as it was drawn.

@@ -8,7 +8,7 @@ use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, ApproveMode, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession,
     Delivery, ErrorCode, HitlDecision, MessageId, ModelList, NewAttachment, Patch, PlanDecision,
-    PlanId, ProjectId, RememberedId, SendMessage, SessionId, UsageTotal,
+    PlanId, ProjectId, RememberedId, RewoundFiles, SendMessage, SessionId, Timestamp, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -18,6 +18,7 @@ use super::approve;
 use super::block::Block;
 use super::picker::ListedSession;
 use super::plan::{dollars, short};
+use super::rewind::SaidMessage;
 
 const LISTED_MODELS: usize = 100;
 /// What is typed instead of a model's name to go back to each agent's own.
@@ -60,7 +61,11 @@ pub enum RequestOutcome {
     /// What was allowed, in the order of its numbers.
     Allowed(Vec<RememberedId>, Vec<String>),
     /// The messages to go back to, in the order of their numbers.
-    Rewindable(Vec<(MessageId, String)>, Vec<String>),
+    Rewindable(Vec<SaidMessage>),
+    /// What a rewind to this message would do to files, where that is known.
+    Foreseen(MessageId, Option<RewoundFiles>),
+    /// The new session, none if nothing was said before; this may be sent there.
+    Forked(Option<SessionId>, Option<String>),
     /// It was asked for; this may be sent again.
     Rewound(Option<String>),
     /// No summary is being written, and what the person is told of it.
@@ -411,6 +416,12 @@ pub async fn choose_model(
 fn may_be_offered(list: &ModelList, wanted: &str) -> bool {
     let is_listed = list.models.iter().any(|offered| offered.model == wanted);
     is_listed || list.models.is_empty() || !list.unavailable.is_empty()
+}
+
+/// A time as lists show it.
+pub fn minute(time: Timestamp) -> String {
+    let text = time.to_string();
+    text.get(..16).unwrap_or(&text).replace('T', " ")
 }
 
 pub async fn plan(

@@ -8,7 +8,7 @@ use crate::{Language, Text};
 
 use super::WorkPlace;
 use super::picker::{ListedSession, title_of};
-use super::requests::RequestOutcome;
+use super::requests::{RequestOutcome, minute};
 
 const LISTED_SESSIONS: u64 = 15;
 
@@ -64,7 +64,6 @@ async fn listed(
         .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
         .await?;
     let one = |session: codelab_protocol::ProjectSession| {
-        let when = session.last_activity.to_string();
         let whence = match place.folder_of(&session.session_id) {
             Some(folder) if folder == place.folder => None,
             Some(folder) => {
@@ -77,7 +76,7 @@ async fn listed(
         let title = title_of(session.title, language);
         ListedSession {
             id: session.session_id,
-            when: when.get(..16).unwrap_or(&when).replace('T', " "),
+            when: minute(session.last_activity),
             title: title + whence.as_deref().unwrap_or_default(),
         }
     };

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
-    ApproveMode, CallId, MessageId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp,
-    Usage,
+    ApproveMode, CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
 };
 use codelab_toolrunner::BroughtHandle;
 use codelab_workspace::Workspace;
@@ -31,10 +30,10 @@ use super::block::Block;
 use super::decide::AskCard;
 use super::edit::EditedDrafts;
 use super::paste::PastedImages;
-use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, QueueFate, RequestOutcome};
+use super::rewind::SaidMessage;
 use super::state::{CompactRequest, PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
@@ -86,7 +85,7 @@ pub(super) struct Talk {
     /// What was listed last of what is allowed in this session.
     allowed: Vec<RememberedId>,
     /// The messages that were listed last, to go back to.
-    rewindable: Vec<(MessageId, String)>,
+    rewindable: Vec<SaidMessage>,
     /// Images that were pasted as paths.
     pasted: PastedImages,
     /// What the folder brings, and what the person is asked about it.
@@ -97,8 +96,8 @@ pub(super) struct Talk {
     folder_flag: String,
     /// The sessions that were listed last.
     listed: Vec<SessionId>,
-    /// The person has not chosen a session yet.
-    picker: Option<SessionPicker>,
+    /// The person chooses from a list.
+    picker: Option<choose::OpenPicker>,
     /// Stops the command of the person's that runs.
     running: Option<CancellationToken>,
     connection: ConnectionState,
@@ -329,7 +328,7 @@ impl Talk {
         self.read_first().await;
         self.update_card();
         let live = Live {
-            picker: self.picker.as_ref(),
+            picker: self.picker.as_ref().map(|open| &open.picker),
             state: &self.state,
             prompt: &self.prompt,
             card: self.card.as_ref().map(|card| &card.rows),
@@ -354,7 +353,9 @@ impl Talk {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
-        self.note_seen();
+        if self.picker.is_none() {
+            self.note_seen();
+        }
         self.finished.clear();
         self.drawn_at = Instant::now();
         match shown.is_readable {
@@ -525,6 +526,7 @@ impl Talk {
         (self.model, self.answered_model, self.context_tokens) = (None, None, None);
         self.allowed.clear();
         self.rewindable.clear();
+        self.picker = None;
         self.state.become_session(ViewState::default());
         self.state.approve = self.wanted_approve.unwrap_or_default();
     }

@@ -20,6 +20,7 @@ impl RunnerState {
     /// Reads the workspace for the first time. What it has is not news.
     pub(crate) async fn look_first(self: &Arc<Self>) {
         self.read_brought().await;
+        self.mcp.note_taken_up(self.brought.state().mcp.as_ref());
     }
 
     async fn read_brought(self: &Arc<Self>) -> Option<Arc<BroughtState>> {
@@ -37,6 +38,9 @@ impl RunnerState {
         let state = self.brought.state();
         if *before == *state {
             return;
+        }
+        if let Some(file) = &state.mcp {
+            self.take_up_servers(file).await;
         }
         let (known, counted) = (before.ids(), before.counted());
         let waiting = state.ids().into_iter().filter(|id| !known.contains(id));

@@ -78,7 +78,7 @@ impl RunnerState {
             .call(tool, definition, arguments.clone(), options);
         let end = tokio::select! {
             end = call => end,
-            never = self.hear(info, server, events) => match never {},
+            never = self.hear(info, &server, events) => match never {},
         };
         let name = &mcp.id.server;
         match end {

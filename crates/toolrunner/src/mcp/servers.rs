@@ -2,8 +2,8 @@
 //! they offer, and ends them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError};
@@ -13,10 +13,13 @@ use codelab_protocol::{
     Digest, MAX_MCP_REPORT_BYTES, McpReport, McpServerName, McpStatus, ReportedMcpServer,
 };
 use codelab_transport::NetworkOptions;
+use codelab_workspace::FoundText;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::{ConfiguredServer, McpSource, Redaction, RunnerMcpOptions};
+use super::{
+    ConfiguredServer, ConfiguredServers, McpSource, OwnConfig, Redaction, RunnerMcpOptions,
+};
 use crate::{RunnerState, ToolRunnerEvent, lock};
 
 /// Definitions in one report. A server whose tools would pass it is reported without them. Names and
@@ -28,19 +31,27 @@ const MAX_ERROR_CHARS: usize = 2000;
 const REPORT_PAUSE: Duration = Duration::from_millis(50);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Default)]
+/// The servers that run, and what is needed to start those that a person trusts later.
 pub(crate) struct RunnerServers {
-    running: BTreeMap<McpServerName, RunningServer>,
+    running: Mutex<BTreeMap<McpServerName, Arc<RunningServer>>>,
     /// Servers that cannot be started, with the reason.
-    refused: Vec<ReportedMcpServer>,
+    refused: Mutex<Vec<(McpSource, ReportedMcpServer)>>,
+    /// The content of the workspace's file whose servers run.
+    taken_up: Mutex<Option<FoundText>>,
+    own: Option<OwnConfig>,
+    variable: fn(&str) -> Option<String>,
+    launcher: McpLauncher,
+    network: NetworkOptions,
+    workspace: PathBuf,
     /// The report that CodeLab's server has.
     sent: Mutex<Option<Digest>>,
     changed: Notify,
 }
 
 pub(crate) struct RunningServer {
-    pub handle: Arc<ServerHandle>,
+    pub handle: ServerHandle,
     pub redaction: Redaction,
+    source: McpSource,
 }
 
 /// Starts a server. Returns at once.
@@ -69,59 +80,103 @@ pub fn start_server(
 
 impl RunnerServers {
     pub fn start(options: RunnerMcpOptions, workspace: &Path) -> Self {
-        let mut servers = Self::default();
-        for ConfiguredServer {
+        let RunnerMcpOptions {
+            servers,
+            own,
+            variable,
+            launcher,
+            network,
+        } = options;
+        let all = Self {
+            running: Mutex::default(),
+            refused: Mutex::default(),
+            taken_up: Mutex::default(),
+            own,
+            variable,
+            launcher,
+            network,
+            workspace: workspace.to_owned(),
+            sent: Mutex::default(),
+            changed: Notify::new(),
+        };
+        for server in servers {
+            all.add(server);
+        }
+        all
+    }
+
+    fn add(&self, server: ConfiguredServer) {
+        let ConfiguredServer {
             name,
             source,
             config,
-        } in options.servers
-        {
-            let config = match config {
-                Ok(config) => config,
-                Err(reason) => {
-                    servers.refused.push(ReportedMcpServer {
-                        name,
-                        status: McpStatus::Failed,
-                        error: Some(reason),
-                        tools: Vec::new(),
-                    });
-                    continue;
-                }
-            };
-            let redaction = Redaction::of(&config);
-            let (launcher, network) = (&options.launcher, &options.network);
-            let handle = start_server(&name, source, config, launcher, network, workspace);
-            let handle = Arc::new(handle);
-            servers
-                .running
-                .insert(name, RunningServer { handle, redaction });
-        }
-        servers
+        } = server;
+        let config = match config {
+            Ok(config) => config,
+            Err(reason) => {
+                let refused = ReportedMcpServer {
+                    name,
+                    status: McpStatus::Failed,
+                    error: Some(reason),
+                    tools: Vec::new(),
+                };
+                return lock(&self.refused).push((source, refused));
+            }
+        };
+        let redaction = Redaction::of(&config);
+        let (launcher, network) = (&self.launcher, &self.network);
+        let handle = start_server(&name, source, config, launcher, network, &self.workspace);
+        let running = RunningServer {
+            handle,
+            redaction,
+            source,
+        };
+        lock(&self.running).insert(name, Arc::new(running));
+    }
+
+    /// Takes away what the workspace's file said before.
+    fn remove_of_workspace(&self) -> Vec<Arc<RunningServer>> {
+        lock(&self.refused).retain(|(source, _)| *source == McpSource::Own);
+        let mut running = lock(&self.running);
+        let (own, theirs) = std::mem::take(&mut *running)
+            .into_iter()
+            .partition(|(_, server)| server.source == McpSource::Own);
+        *running = own;
+        let theirs: BTreeMap<McpServerName, Arc<RunningServer>> = theirs;
+        theirs.into_values().collect()
+    }
+
+    /// The servers of this content run.
+    pub fn note_taken_up(&self, file: Option<&FoundText>) {
+        *lock(&self.taken_up) = file.cloned();
     }
 
     pub fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.refused.is_empty()
+        lock(&self.running).is_empty() && lock(&self.refused).is_empty()
     }
 
-    pub fn get(&self, name: &McpServerName) -> Option<&RunningServer> {
-        self.running.get(name)
+    pub fn get(&self, name: &McpServerName) -> Option<Arc<RunningServer>> {
+        lock(&self.running).get(name).cloned()
     }
 
     /// Whether this tool runner was told to run the server, started or not.
     pub fn knows(&self, name: &McpServerName) -> bool {
-        self.running.contains_key(name) || self.refused.iter().any(|server| server.name == *name)
+        self.get(name).is_some() || self.refusal(name).is_some()
     }
 
     /// Why a server that is known cannot be called at all.
-    pub fn refusal(&self, name: &McpServerName) -> Option<&str> {
-        let server = self.refused.iter().find(|server| server.name == *name)?;
-        server.error.as_deref()
+    pub fn refusal(&self, name: &McpServerName) -> Option<String> {
+        let refused = lock(&self.refused);
+        let mut refused = refused.iter().map(|(_, server)| server);
+        refused.find(|server| server.name == *name)?.error.clone()
     }
 
     pub fn report(&self) -> McpReport {
         let mut room = MAX_DEFINITION_BYTES;
-        let mut servers = self.refused.clone();
-        for (name, server) in &self.running {
+        let refused = lock(&self.refused);
+        let refused = refused.iter().map(|(_, server)| server.clone());
+        let mut servers: Vec<ReportedMcpServer> = refused.collect();
+        for (name, server) in lock(&self.running).iter() {
             let state = server.handle.watch().borrow().clone();
             servers.push(server.report(name, &state, &mut room));
         }
@@ -143,15 +198,19 @@ impl RunnerServers {
 
     /// Ends all servers and everything they started.
     pub async fn stop(&self) {
-        let mut ends = tokio::task::JoinSet::new();
-        for server in self.running.values() {
-            let handle = Arc::clone(&server.handle);
-            ends.spawn(async move { handle.stop().await });
-        }
-        let ended = async { while ends.join_next().await.is_some() {} };
-        if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
-            tracing::warn!("an MCP server did not end in time, its processes are killed");
-        }
+        let running = lock(&self.running).values().cloned().collect();
+        stop(running).await;
+    }
+}
+
+async fn stop(servers: Vec<Arc<RunningServer>>) {
+    let mut ends = tokio::task::JoinSet::new();
+    for server in servers {
+        ends.spawn(async move { server.handle.stop().await });
+    }
+    let ended = async { while ends.join_next().await.is_some() {} };
+    if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
+        tracing::warn!("an MCP server did not end in time, its processes are killed");
     }
 }
 
@@ -196,19 +255,57 @@ impl RunningServer {
 impl RunnerState {
     /// Tells of every server's changes, here and at CodeLab's server, until the tool runner stops.
     pub(crate) fn follow_servers(self: &Arc<Self>) {
-        for server in &self.mcp.refused {
+        self.follow_those(|_| true);
+        self.spawn_until_stopped(report_changes(Arc::clone(self)));
+    }
+
+    fn follow_those(self: &Arc<Self>, is_wanted: impl Fn(McpSource) -> bool) {
+        let refused = lock(&self.mcp.refused).clone();
+        for (_, server) in refused.into_iter().filter(|(source, _)| is_wanted(*source)) {
             self.emit(ToolRunnerEvent::McpServer {
-                name: server.name.clone(),
+                name: server.name,
                 status: server.status,
                 tools: 0,
-                error: server.error.clone(),
+                error: server.error,
             });
         }
-        for (name, server) in &self.mcp.running {
-            let watched = watch_server(Arc::clone(self), name.clone(), server.handle.watch());
-            self.spawn_until_stopped(watched);
+        let running = lock(&self.mcp.running).clone();
+        for (name, server) in running {
+            if is_wanted(server.source) {
+                let (state, server) = (server.handle.watch(), Arc::downgrade(&server));
+                let watched = watch_server(Arc::clone(self), name, server, state);
+                self.spawn_until_stopped(watched);
+            }
         }
-        self.spawn_until_stopped(report_changes(Arc::clone(self)));
+    }
+
+    /// A person trusted this content of the workspace's file: its servers start. Those of a content
+    /// that was trusted before end.
+    pub(crate) async fn take_up_servers(self: &Arc<Self>, file: &FoundText) {
+        let before = lock(&self.mcp.taken_up).replace(file.clone());
+        if before.as_ref() == Some(file) {
+            return;
+        }
+        let ended = self.mcp.remove_of_workspace();
+        let (own, variable) = (self.mcp.own.clone(), self.mcp.variable);
+        let content = file.content.clone();
+        let read = move || ConfiguredServers::of_workspace(own.as_ref(), &content, variable);
+        let Ok(found) = tokio::task::spawn_blocking(read).await else {
+            return;
+        };
+        for notice in &found.notices {
+            tracing::warn!(
+                ?notice,
+                "something of the workspace's MCP servers does not count"
+            );
+        }
+        stop(ended).await;
+        let is_own = |name: &McpServerName| self.mcp.knows(name);
+        let new = found.servers.into_iter();
+        let new: Vec<ConfiguredServer> = new.filter(|server| !is_own(&server.name)).collect();
+        new.into_iter().for_each(|server| self.mcp.add(server));
+        self.follow_those(|source| source == McpSource::Workspace);
+        self.mcp.changed.notify_one();
     }
 
     /// Sends what is known now, so that a turn that begins next waits for servers that start.
@@ -229,6 +326,7 @@ impl RunnerState {
 async fn watch_server(
     shared: Arc<RunnerState>,
     name: McpServerName,
+    server: Weak<RunningServer>,
     mut state: watch::Receiver<ServerState>,
 ) {
     let mut shown = McpStatus::Starting;
@@ -236,7 +334,7 @@ async fn watch_server(
         let now = state.borrow_and_update().clone();
         if now.status != shown {
             shown = now.status;
-            let server = shared.mcp.get(&name);
+            let server = server.upgrade();
             let error = now.error.as_deref();
             shared.emit(ToolRunnerEvent::McpServer {
                 name: name.clone(),

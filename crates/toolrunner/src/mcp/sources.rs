@@ -64,7 +64,40 @@ impl ConfiguredServers {
         let own = own.map(|own| (own.path().display().to_string(), own.read()));
         let own = own.and_then(|(file, config)| found.usable(&file, config));
         let theirs = found.trusted(workspace, trust);
-        let (own, theirs) = (own.unwrap_or_default(), theirs.unwrap_or_default());
+        found.merge(
+            &own.unwrap_or_default(),
+            &theirs.unwrap_or_default(),
+            variable,
+        );
+        found
+    }
+
+    /// The servers of a workspace's file with this content, which a person trusted.
+    pub(crate) fn of_workspace(
+        own: Option<&OwnConfig>,
+        content: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut found = Self::default();
+        let own = own.and_then(|own| own.read().ok());
+        let theirs = found.parsed(content);
+        found.merge(
+            &own.unwrap_or_default(),
+            &theirs.unwrap_or_default(),
+            variable,
+        );
+        found
+            .servers
+            .retain(|server| server.source == McpSource::Workspace);
+        found
+    }
+
+    fn merge(
+        &mut self,
+        own: &McpConfig,
+        theirs: &McpConfig,
+        variable: impl Fn(&str) -> Option<String>,
+    ) {
         let both =
             |name: &McpServerName| own.servers.contains_key(name) || own.disabled.contains(name);
         let mut servers = Vec::new();
@@ -81,14 +114,13 @@ impl ConfiguredServers {
         }
         for (name, config) in &theirs.servers {
             match both(name) {
-                true => found
+                true => self
                     .notices
                     .push(McpNotice::Overridden { name: name.clone() }),
                 false => add(McpSource::Workspace, name, config),
             }
         }
-        found.servers = servers;
-        found
+        self.servers = servers;
     }
 
     /// The workspace's servers, if a person trusted this content.
@@ -103,10 +135,7 @@ impl ConfiguredServers {
         let path = WORKSPACE_FILE;
         match trust.state(workspace, &file) {
             // What is started is what was read above, whatever the file says by now.
-            Ok(TrustState::Trusted) => {
-                let config = McpConfig::parse(&file.content);
-                self.usable(path, config.map_err(|error| format!("{path}: {error}")))
-            }
+            Ok(TrustState::Trusted) => self.parsed(&file.content),
             Ok(TrustState::New) => {
                 self.notices.push(McpNotice::Untrusted { path });
                 None
@@ -121,6 +150,12 @@ impl ConfiguredServers {
                 None
             }
         }
+    }
+
+    fn parsed(&mut self, content: &str) -> Option<McpConfig> {
+        let config = McpConfig::parse(content);
+        let config = config.map_err(|error| format!("{WORKSPACE_FILE}: {error}"));
+        self.usable(WORKSPACE_FILE, config)
     }
 
     fn usable(&mut self, file: &str, config: Result<McpConfig, String>) -> Option<McpConfig> {

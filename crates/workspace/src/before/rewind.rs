@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codelab_protocol::{
-    CallId, LeftFile, NotCovered, RewindFiles, RewindId, RewoundFiles, Tool, WrittenByCall,
+    CallId, LeftFile, NotCovered, RewindFiles, RewindId, RewoundFiles, SessionId, Tool,
+    WrittenByCall,
 };
 
 use super::BeforeStore;
@@ -105,6 +106,22 @@ impl BeforeStore {
         calls.iter().any(|call| call.path.is_some()) && !calls.iter().any(has_record)
     }
 
+    /// What a rewind of these calls would do now. Nothing is changed.
+    pub fn foresee(
+        &self,
+        hand: &FileHand<'_>,
+        session: &SessionId,
+        calls: &[WrittenByCall],
+    ) -> RewoundFiles {
+        let (steps, not_covered) = self.steps_back(hand, session, calls);
+        let outcomes = steps.iter().map(|step| match self.find(hand, step) {
+            Found::AsWanted | Found::Goes(_) => StepOutcome::Restored,
+            Found::Stays(outcome) => outcome,
+        });
+        let outcomes = outcomes.collect();
+        told(&steps, not_covered, outcomes)
+    }
+
     fn plan_back(
         &self,
         hand: &FileHand<'_>,
@@ -112,13 +129,31 @@ impl BeforeStore {
         id: &RewindId,
         calls: &[WrittenByCall],
     ) -> RewindPlan {
-        let taken = self.taken_back(&key.session_id);
+        let (steps, not_covered) = self.steps_back(hand, &key.session_id, calls);
+        RewindPlan {
+            session_id: key.session_id.clone(),
+            call_id: key.call_id.clone(),
+            rewind_id: id.clone(),
+            direction: Direction::Back,
+            at: self.next_at(),
+            steps,
+            not_covered,
+        }
+    }
+
+    fn steps_back(
+        &self,
+        hand: &FileHand<'_>,
+        session: &SessionId,
+        calls: &[WrittenByCall],
+    ) -> (Vec<Step>, Vec<NotCovered>) {
+        let taken = self.taken_back(session);
         let mut not_covered = Vec::new();
         let mut by_path: BTreeMap<PathBuf, Vec<WriteRecord>> = BTreeMap::new();
         let mut made = Vec::new();
         for call in calls.iter().filter(|call| !taken.contains(&call.call_id)) {
             let of_call = CallKey {
-                session_id: key.session_id.clone(),
+                session_id: session.clone(),
                 call_id: call.call_id.clone(),
             };
             match (self.record(&of_call), &call.path) {
@@ -149,15 +184,35 @@ impl BeforeStore {
         steps.extend(files);
         let back: BTreeSet<CallId> = steps.iter().flat_map(|step| step.calls.clone()).collect();
         steps.extend(folders_back(&made, &back));
-        RewindPlan {
-            session_id: key.session_id.clone(),
-            call_id: key.call_id.clone(),
-            rewind_id: id.clone(),
-            direction: Direction::Back,
-            at: self.next_at(),
-            steps,
-            not_covered,
+        (steps, not_covered)
+    }
+
+    /// Looks at the path of a step.
+    fn find(&self, hand: &FileHand<'_>, step: &Step) -> Found {
+        let Step {
+            path,
+            expect,
+            target,
+            ..
+        } = step;
+        let present = match hand.look(path) {
+            Ok(present) => present,
+            Err(error) => return Found::Stays(left(&format!("it cannot be reached: {error}"))),
+        };
+        if present.is(target) && has_mode_of(&present, target) {
+            return Found::AsWanted;
         }
+        let was_removed = present == PathState::Absent && target.content().is_some();
+        if !(present.is(expect) || was_removed) {
+            return Found::Stays(left_because(step, &present));
+        }
+        if target
+            .content()
+            .is_some_and(|content| self.get(content).is_none())
+        {
+            return Found::Stays(left(DROPPED));
+        }
+        Found::Goes(present)
     }
 
     /// Folders that are gone, and without which files cannot come back, the outermost first. They are
@@ -248,8 +303,16 @@ impl BeforeStore {
             tracing::warn!(%error, "the end of a rewind was not written to its plan");
         }
         self.failpoint.pass("rewind_finished");
-        told(plan, outcomes)
+        told(&plan.steps, plan.not_covered.clone(), outcomes)
     }
+}
+
+/// What stands in the way of a step, if anything.
+enum Found {
+    /// It is what it should become.
+    AsWanted,
+    Goes(PathState),
+    Stays(StepOutcome),
 }
 
 /// One step of a plan.
@@ -280,40 +343,23 @@ impl StepWork<'_> {
     }
 
     fn outcome(&self, progress: &RewindProgress, log: &mut ProgressLog) -> io::Result<StepOutcome> {
-        let Step {
-            path,
-            expect,
-            target,
-            ..
-        } = self.step;
         let name = self.aside_name();
         let aside = Aside {
             name: &name,
             failpoint: &self.store.failpoint,
         };
+        let Step { path, target, .. } = self.step;
         if let Some(found) = progress.begun.get(&self.index) {
             let tidied = self.hand.tidy_up(path, (found, target), aside)?;
             if let Swapped::Kept(kept) = tidied {
                 return Ok(left_aside(&kept));
             }
         }
-        let present = match self.hand.look(path) {
-            Ok(present) => present,
-            Err(error) => return Ok(left(&format!("it cannot be reached: {error}"))),
+        let present = match self.store.find(self.hand, self.step) {
+            Found::AsWanted => return Ok(StepOutcome::Restored),
+            Found::Stays(outcome) => return Ok(outcome),
+            Found::Goes(present) => present,
         };
-        if present.is(target) && has_mode_of(&present, target) {
-            return Ok(StepOutcome::Restored);
-        }
-        let was_removed = present == PathState::Absent && target.content().is_some();
-        if !(present.is(expect) || was_removed) {
-            return Ok(self.left_because(&present));
-        }
-        if target
-            .content()
-            .is_some_and(|content| self.store.get(content).is_none())
-        {
-            return Ok(left(DROPPED));
-        }
         if let PathState::File { content, .. } = &present
             && let Err(why) = self.keep(content)
         {
@@ -408,24 +454,22 @@ impl StepWork<'_> {
         }
         Ok(StepOutcome::Restored)
     }
+}
 
-    fn left_because(&self, present: &PathState) -> StepOutcome {
-        let is_folder = matches!(self.step.expect, PathState::Folder { .. });
-        match (present, &self.step.expect) {
-            // A folder that is gone is what was wanted, or somebody took it away.
-            (PathState::Absent, _) if is_folder => StepOutcome::Unmentioned,
-            _ if self.step.is_folder() && !self.step.is_asked => StepOutcome::Unmentioned,
-            (
-                PathState::File { content, .. },
-                PathState::File {
-                    content: wanted, ..
-                },
-            ) if content == wanted => left(MODE_CHANGED),
-            (PathState::Folder { .. } | PathState::Other, PathState::File { .. }) => {
-                left(NOT_A_FILE)
-            }
-            _ => left(CHANGED),
-        }
+fn left_because(step: &Step, present: &PathState) -> StepOutcome {
+    let is_folder = matches!(step.expect, PathState::Folder { .. });
+    match (present, &step.expect) {
+        // A folder that is gone is what was wanted, or somebody took it away.
+        (PathState::Absent, _) if is_folder => StepOutcome::Unmentioned,
+        _ if step.is_folder() && !step.is_asked => StepOutcome::Unmentioned,
+        (
+            PathState::File { content, .. },
+            PathState::File {
+                content: wanted, ..
+            },
+        ) if content == wanted => left(MODE_CHANGED),
+        (PathState::Folder { .. } | PathState::Other, PathState::File { .. }) => left(NOT_A_FILE),
+        _ => left(CHANGED),
     }
 }
 
@@ -517,12 +561,12 @@ fn folders_back(records: &[WriteRecord], back: &BTreeSet<CallId>) -> Vec<Step> {
     steps
 }
 
-fn told(plan: &RewindPlan, outcomes: Vec<StepOutcome>) -> RewoundFiles {
+fn told(steps: &[Step], not_covered: Vec<NotCovered>, outcomes: Vec<StepOutcome>) -> RewoundFiles {
     let mut told = RewoundFiles {
-        not_covered: plan.not_covered.clone(),
+        not_covered,
         ..RewoundFiles::default()
     };
-    for (step, outcome) in plan.steps.iter().zip(outcomes) {
+    for (step, outcome) in steps.iter().zip(outcomes) {
         let path = step.path.to_string_lossy().into_owned();
         let is_folder = step.is_folder();
         match outcome {

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use codelab_protocol::WrittenByCall;
 use codelab_workspace::{BeforeLimits, ClientFailpoint};
 use serde_json::{Value, json};
 
@@ -148,6 +149,41 @@ async fn a_link_that_somebody_put_there_is_never_followed() {
     assert_eq!(done["left"].as_array().unwrap().len(), 2, "{done}");
     lab.assert_outside_untouched("a rewind");
     assert_eq!(lab.read("elsewhere/inner.txt"), "two");
+}
+
+#[tokio::test]
+async fn what_a_rewind_would_do_is_told_and_not_done() {
+    let lab = lab();
+    lab.write("back.txt", "one");
+    lab.write("both.txt", "one");
+    write(&lab, "a", "back.txt", "two").await;
+    write(&lab, "b", "hand.txt", "new").await;
+    write(&lab, "c", "both.txt", "two").await;
+    lab.write("both.txt", "by hand");
+    lab.call("read_file", json!({"path": "both.txt"})).await;
+    write(&lab, "d", "both.txt", "three").await;
+    lab.call_as("e", "create_directory", json!({"path": "made"}))
+        .await;
+    lab.write("hand.txt", "by hand");
+    let calls = ["a", "b", "c", "d", "e", "elsewhere"];
+    let asked: Vec<WrittenByCall> = calls
+        .iter()
+        .map(|id| WrittenByCall {
+            call_id: id.parse().unwrap(),
+            path: Some(format!("{id}.txt")),
+        })
+        .collect();
+    let session = key_of("a").session_id;
+    let foreseen = lab.workspace.foresee_rewind(&session, &asked).unwrap();
+    assert_eq!(lab.read("back.txt"), "two", "nothing was done");
+    let arguments = json!({"rewind_id": "r", "calls": asked});
+    let done = lab.call_as("call-r", "rewind_files", arguments).await;
+    let shown = serde_json::to_value(&foreseen).unwrap();
+    for list in ["restored", "left", "not_covered"] {
+        assert_eq!(shown[list], done[list], "{list}");
+        assert_ne!(shown[list], json!([]), "{list}");
+    }
+    assert_eq!(lab.read("back.txt"), "one");
 }
 
 #[tokio::test]

@@ -26,6 +26,6 @@ export const broughtEn = {
   "brought.kind.skill": "a skill for models",
   "brought.kind.command": "a command for the terminal",
   "brought.kind.mcp_servers": "MCP servers, programs that start with your rights",
-  "brought.nextStart": "They start when the tool runner is started again.",
+  "brought.startsNow": "They start as soon as you trust this content.",
   "brought.more": { one: "{n} more waits", other: "{n} more wait" },
 } satisfies Record<string, Text>;

@@ -32,6 +32,6 @@ export const broughtRu: Record<keyof typeof broughtEn, Text> = {
   "brought.kind.skill": "навык для моделей",
   "brought.kind.command": "команду для терминала",
   "brought.kind.mcp_servers": "серверы MCP — программы, которые запускаются с вашими правами",
-  "brought.nextStart": "Они запустятся при следующем запуске исполнителя инструментов.",
+  "brought.startsNow": "Они запустятся, как только вы доверитесь этому содержимому.",
   "brought.more": { one: "ждёт ещё {n}", few: "ждут ещё {n}", many: "ждут ещё {n}", other: "ждут ещё {n}" },
 };

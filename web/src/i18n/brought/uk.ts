@@ -32,6 +32,6 @@ export const broughtUk: Record<keyof typeof broughtEn, Text> = {
   "brought.kind.skill": "навичку для моделей",
   "brought.kind.command": "команду для термінала",
   "brought.kind.mcp_servers": "сервери MCP — програми, які запускаються з вашими правами",
-  "brought.nextStart": "Вони запустяться під час наступного запуску виконавця інструментів.",
+  "brought.startsNow": "Вони запустяться, щойно ви довіритеся цьому вмісту.",
   "brought.more": { one: "чекає ще {n}", few: "чекають ще {n}", many: "чекають ще {n}", other: "чекають ще {n}" },
 };

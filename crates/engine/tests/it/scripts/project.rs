@@ -5,11 +5,12 @@ use std::sync::Arc;
 use codelab_engine::{
     AgentClosed, Budget, CallVersion, ClientStanding, Fork, Ids as _, Input, RanCall,
     RetriedRequest, RewindInput, RewindWish, RewoundPart, Spending, Team, ThreadPhase, ToolEnd,
+    WaitingWish,
 };
 use codelab_protocol::{
-    AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase,
-    FilePreview, ForkedFrom, MessageId, ModelFailureKind, ModelOutput, Plan, RewindScope, Role,
-    TurnId, Usage, WaitingKind,
+    AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, Delivery, ErrorCode,
+    FileBase, FilePreview, ForkedFrom, MessageId, ModelFailureKind, ModelOutput, Plan, RewindScope,
+    Role, TurnId, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 
@@ -281,6 +282,15 @@ impl Play {
                 bound_is_gone: false,
             })),
             ["compact"] => Input::Compact,
+            ["waiting", wish] => Input::ChangeWaiting {
+                message_id: self.waited[rest].clone(),
+                wish: match *wish {
+                    "steer" => WaitingWish::Deliver(Delivery::Steer),
+                    "queue" => WaitingWish::Deliver(Delivery::Queue),
+                    "back" => WaitingWish::TakeBack,
+                    other => panic!("no such wish: {other}"),
+                },
+            },
             ["revoke", id @ ..] => {
                 let oldest = self.session.remembered_calls().into_iter().next();
                 let id = match id {

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
-    AcceptedStatus, AgentName, DirectAnswer, DirectErrorType, ErrorCode, ErrorData,
+    AcceptedStatus, AgentName, DequeueReason, DirectAnswer, DirectErrorType, ErrorCode, ErrorData,
     MessageAccepted, MessageId, MessageMode, PendingData, PendingToolCall, Role, SessionEvent,
     SessionEventBody, TaskCompleted, TurnId, TurnStatus,
 };
@@ -284,9 +284,15 @@ impl Seen {
             }
             SessionEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             SessionEventBody::Error(error) => self.error = Some(error.error),
-            SessionEventBody::MessageDequeued(_) => {
+            SessionEventBody::MessageDequeued(back) => {
+                let why = match back.reason {
+                    DequeueReason::Stopped | DequeueReason::TakenBack => {
+                        "The message was taken back before its turn began"
+                    }
+                    DequeueReason::Steers => "The message steers the turn that runs instead",
+                };
                 self.error = Some(ErrorData {
-                    message: "The message was taken back before its turn began".to_owned(),
+                    message: why.to_owned(),
                     error_code: ErrorCode::Cancelled,
                     details: Map::new(),
                 });

@@ -131,6 +131,13 @@ impl Seen {
         last.whole["status"].as_str().unwrap()
     }
 
+    /// What every `done` said.
+    pub fn statuses(&self) -> Vec<&str> {
+        let done = self.0.iter().filter(|event| event.kind == "done");
+        done.filter_map(|event| event.whole["status"].as_str())
+            .collect()
+    }
+
     pub fn all(&self, kind: &str) -> Vec<&Value> {
         self.0
             .iter()

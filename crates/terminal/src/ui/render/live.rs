@@ -8,12 +8,12 @@ use std::time::Duration;
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
 use codelab_protocol::{ApprovalKind, ApproveMode, Timestamp, ToolProgress, Usage};
 
-use crate::texts::{CallText, CommandText};
+use crate::texts::{CallText, CommandText, RewindText};
 use crate::{Language, McpText, Text};
 
 use super::{AGENT, CardRows, MAX_TEXT_COLUMNS, call, name, spent};
 use crate::ui::markdown;
-use crate::ui::picker::SessionPicker;
+use crate::ui::picker::Picker;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
 use crate::ui::state::{Grant, PendingAsk, ViewState};
@@ -40,8 +40,8 @@ pub enum ConnectionState {
 /// Everything the live rows are made of.
 #[derive(Debug)]
 pub struct Live<'a> {
-    /// The person chooses a session first.
-    pub picker: Option<&'a SessionPicker>,
+    /// The person chooses something first.
+    pub picker: Option<&'a Picker>,
     pub state: &'a ViewState,
     pub prompt: &'a Prompt,
     /// What waits first, as it stands above its choices.
@@ -419,6 +419,10 @@ impl Live<'_> {
         if self.prompt.is_leaving {
             let hint = self.language().text(Text::LeaveHint);
             return TextLine::styled(&format!("  {hint}"), BOLD);
+        }
+        if self.prompt.is_escaped && !self.state.is_working() {
+            let hint = self.language().text(RewindText::EscapeHint);
+            return TextLine::styled(&format!("  {hint}"), DIM);
         }
         let language = self.language();
         let mut first = Vec::new();

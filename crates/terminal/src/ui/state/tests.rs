@@ -576,10 +576,12 @@ fn a_write_is_shown_as_the_client_that_runs_it_sees_the_file() {
         "{shown}"
     );
     assert!(shown.contains("has not read this file"), "{shown}");
+    assert!(shown.contains("not the one shown"), "{shown}");
     // The same file here: the whole of it can be shown.
     let here = ShownFile {
         before: Before::Text("there\n".to_owned()),
         base: Some(there),
     };
     assert!(text(&here).contains("-there"));
+    assert!(!text(&here).contains("not the one shown"));
 }

@@ -5,13 +5,14 @@ use crate::texts::{CommandText, RewindText};
 use codelab_protocol::{RewindSession, SessionId};
 
 use super::Talk;
+use super::choose::PickSubject;
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::remembered::{self, MemoryRequest};
 use crate::ui::requests::{self, RequestOutcome};
 use crate::ui::rewind::RewindRequest;
 use crate::ui::state::CompactRequest;
-use crate::ui::{allowed, compact, fork, rewind, sessions};
+use crate::ui::{allowed, compact, rewind, sessions};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
@@ -22,6 +23,9 @@ impl Talk {
             SlashCommand::Quit
                 | SlashCommand::Init(_)
                 | SlashCommand::Steer(_)
+                // They open a list.
+                | SlashCommand::Rewind(None)
+                | SlashCommand::Fork(None)
                 | SlashCommand::Other(..)
         );
         if self.surface.is_terminal() && !is_message {
@@ -115,10 +119,8 @@ impl Talk {
                 self.steer_with_files(written, text).await;
             }
             (SlashCommand::Steer(None), _) => self.say(CommandText::SteerWhat, &[]),
-            (SlashCommand::Fork, session) => match session.zip(self.state.last_message()) {
-                Some((session, at)) => _ = self.requests.spawn(fork::fork(client, session, at)),
-                None => self.say(CommandText::NothingToFork, &[]),
-            },
+            (SlashCommand::Fork(number), Some(session)) => self.fork(session, number.as_deref()),
+            (SlashCommand::Fork(_), None) => self.say(CommandText::NothingToFork, &[]),
             (SlashCommand::Compact, None) => self.say(CommandText::NothingToCompact, &[]),
             (SlashCommand::Rewind(words), Some(session)) => {
                 self.rewind(session, words.as_deref());
@@ -149,10 +151,7 @@ impl Talk {
                 self.say(CommandText::NothingSaid, &[]);
             }
             (SlashCommand::Cancel, _) => self.say(Text::NothingRuns, &[]),
-            (SlashCommand::New, _) => {
-                self.forget();
-                self.say(Text::NewSession, &[]);
-            }
+            (SlashCommand::New, _) => self.begin_anew(),
             (SlashCommand::Quit, _) => self.leave(),
             (SlashCommand::Other(name, words), _) => {
                 self.own_command(&name, words.as_deref().unwrap_or_default())
@@ -161,22 +160,20 @@ impl Talk {
         }
     }
 
+    pub(super) fn begin_anew(&mut self) {
+        self.forget();
+        self.say(Text::NewSession, &[]);
+    }
+
     fn rewind(&mut self, session: SessionId, words: Option<&str>) {
-        let (client, language) = (self.client.clone(), self.language());
+        let client = self.client.clone();
         let asked = match RewindRequest::parse(words) {
-            RewindRequest::List => {
-                _ = self.requests.spawn(rewind::list(client, session, language));
-                return;
-            }
             _ if self.state.is_working() => return self.say(RewindText::RewindLater, &[]),
-            RewindRequest::To(number, scope) => self.rewindable.get(number - 1).map(|chosen| {
-                let body = RewindSession {
-                    to_message_id: Some(chosen.0.clone()),
-                    scope: Some(scope),
-                    undo: None,
-                };
-                (body, Some(chosen.1.clone()))
-            }),
+            RewindRequest::List => return self.list_messages(session, PickSubject::Rewind),
+            RewindRequest::To(number, scope) => match self.rewindable.get(number - 1).cloned() {
+                Some(said) => return self.rewind_to(said, scope),
+                None => None,
+            },
             RewindRequest::Undo => {
                 let Some(undo) = rewind::last_in_force(&self.state.view) else {
                     return self.say(RewindText::NothingToRedo, &[]);
@@ -185,15 +182,15 @@ impl Talk {
                     undo: Some(undo),
                     ..RewindSession::default()
                 };
-                Some((body, None))
+                Some(body)
             }
             RewindRequest::Unclear => None,
         };
         match asked {
-            Some((body, text)) => {
+            Some(body) => {
                 _ = self
                     .requests
-                    .spawn(rewind::rewind(client, session, body, text))
+                    .spawn(rewind::rewind(client, session, body, None))
             }
             None => self.say(RewindText::NotAMessage, &[words.unwrap_or_default()]),
         }

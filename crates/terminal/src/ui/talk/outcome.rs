@@ -1,5 +1,7 @@
 //! What happens when a request has ended.
 
+use codelab_protocol::SessionId;
+
 use super::{Talk, log};
 use crate::Text;
 use crate::ui::UiError;
@@ -58,18 +60,19 @@ impl Talk {
                 }
                 self.model = model.or_else(|| self.answered_model.clone());
             }
-            RequestOutcome::Open(session) => match self.resume(session).await {
-                Ok(()) => {}
-                Err(UiError::Client(error)) => self.show_error(&error),
-                Err(error) => return Err(error),
-            },
+            RequestOutcome::Open(session) => self.resume_or_say(session).await?,
             RequestOutcome::Allowed(ids, rows) => {
                 self.allowed = ids;
                 self.print(&Block::Listing(rows));
             }
-            RequestOutcome::Rewindable(messages, rows) => {
-                self.rewindable = messages;
-                self.print(&Block::Listing(rows));
+            RequestOutcome::Rewindable(messages) => self.offer_messages(messages),
+            RequestOutcome::Foreseen(message, files) => self.foreseen(&message, files.as_ref()),
+            RequestOutcome::Forked(session, text) => {
+                match session {
+                    Some(session) => self.resume_or_say(session).await?,
+                    None => self.begin_anew(),
+                }
+                text.into_iter().for_each(|text| self.give_back(text));
             }
             RequestOutcome::Rewound(text) => {
                 self.rewindable.clear();
@@ -85,6 +88,14 @@ impl Talk {
                 self.picker = None;
                 self.show_error(&error);
             }
+        }
+        Ok(())
+    }
+
+    async fn resume_or_say(&mut self, session: SessionId) -> Result<(), UiError> {
+        match self.resume(session).await {
+            Err(UiError::Client(error)) => self.show_error(&error),
+            resumed => return resumed,
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use codelab_engine::{
     ClientStanding, Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
+    WaitingWish,
 };
 use codelab_protocol::{
     AgentName, ApproveMode, CallId, CallerContext, ClientId, Delivery, FileBase, FilePreview,
@@ -305,6 +306,21 @@ impl Life {
                 is_rewound: false,
             },
             None => self.user_message(),
+        }
+    }
+
+    /// A message that waits, or that never did.
+    pub(super) fn change_of_waiting(&mut self) -> Input {
+        let waiting = self.record.waiting_messages();
+        let known = self.rng.pick(&waiting).cloned();
+        let wish = match self.rng.below(3) {
+            0 => WaitingWish::Deliver(Delivery::Queue),
+            1 => WaitingWish::Deliver(Delivery::Steer),
+            _ => WaitingWish::TakeBack,
+        };
+        Input::ChangeWaiting {
+            message_id: known.unwrap_or_else(|| "unknown".parse().unwrap()),
+            wish,
         }
     }
 

@@ -308,6 +308,10 @@ impl Record {
         }
     }
 
+    pub fn waiting_messages(&self) -> Vec<codelab_protocol::MessageId> {
+        self.steered.all_waiting()
+    }
+
     fn event(&mut self, event: &EventRecord) {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");

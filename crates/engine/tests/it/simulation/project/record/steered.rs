@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{MessageRecord, ModelCallId, Session};
-use codelab_protocol::{MessageId, SessionEventBody, TaskId, TaskOrigin, TurnId};
+use codelab_protocol::{DequeueReason, MessageId, SessionEventBody, TaskId, TaskOrigin, TurnId};
 
 #[derive(Default)]
 pub struct Steered {
     /// Messages that wait for the next step of their turn.
     waiting: BTreeMap<MessageId, TurnId>,
-    /// Those whose turn ended first.
+    /// Those whose turn ended first, or that a person let wait.
     queued: BTreeSet<MessageId>,
+    /// Those that never steered.
+    plain: BTreeSet<MessageId>,
     over: BTreeSet<MessageId>,
     /// What each plan was told, and what each of its tasks has heard.
     told: BTreeMap<TurnId, usize>,
@@ -29,9 +31,20 @@ impl Steered {
             {
                 self.queued.insert(queued.message_id.clone());
             }
+            SessionEventBody::MessageQueued(queued) => {
+                self.plain.insert(queued.message_id.clone());
+            }
             SessionEventBody::MessageDequeued(back) => {
-                let waited = self.waiting.remove(&back.message_id).is_some();
-                if waited || self.queued.remove(&back.message_id) {
+                let waited = self.waiting.remove(&back.message_id).is_some()
+                    | self.queued.remove(&back.message_id)
+                    | self.plain.remove(&back.message_id);
+                assert!(
+                    waited,
+                    "{} was taken back and did not wait",
+                    back.message_id
+                );
+                // One that steers from now on is still to be said.
+                if back.reason != DequeueReason::Steers {
                     self.end(&back.message_id);
                 }
             }
@@ -41,12 +54,18 @@ impl Steered {
                     let steers = self.waiting.remove(id);
                     assert_eq!(steers, Some(turn), "{id} was told to another turn");
                     self.end(id);
-                } else if self.queued.remove(id) {
+                } else if self.queued.remove(id) | self.plain.remove(id) {
                     self.end(id);
                 }
             }
             _ => {}
         }
+    }
+
+    pub fn all_waiting(&self) -> Vec<MessageId> {
+        let steering = self.waiting.keys();
+        let queued = self.queued.iter().chain(&self.plain);
+        steering.chain(queued).cloned().collect()
     }
 
     fn end(&mut self, id: &MessageId) {
