@@ -186,7 +186,9 @@ pub async fn decide(
         Ok(()) => RequestOutcome::Accepted,
         // Decided by this very request before the connection broke, or by somebody else: the events
         // tell which.
-        Err(error) if matches!(error.status(), Some(404 | 409)) => RequestOutcome::Accepted,
+        Err(error) if matches!(error.status(), Some(404 | 409)) && !still_waits(&error) => {
+            RequestOutcome::Accepted
+        }
         Err(error) => RequestOutcome::NotAccepted {
             session,
             call: asked,
@@ -200,6 +202,16 @@ pub async fn decide(
 pub enum QueueFate {
     Kept,
     Dropped,
+}
+
+/// Whether a decision was refused because the file is not the one that was shown.
+fn still_waits(error: &ClientError) -> bool {
+    match error {
+        ClientError::Status {
+            body: Some(body), ..
+        } => body.details.contains_key("base"),
+        _ => false,
+    }
 }
 
 pub async fn cancel(client: Client, session: SessionId, queue: QueueFate) -> RequestOutcome {
@@ -542,6 +554,23 @@ mod tests {
         ] {
             assert_eq!(may_be_offered(&list, "a"), is_offered, "{list:?}");
         }
+    }
+
+    #[test]
+    fn a_decision_about_another_file_than_was_shown_leaves_it_open() {
+        let refused = |details: serde_json::Value| ClientError::Status {
+            status: 409,
+            body: serde_json::from_value(
+                json!({ "detail": "no", "error_code": "CONFLICT", "details": details }),
+            )
+            .unwrap(),
+            text: String::new(),
+            retry_after_seconds: None,
+        };
+        assert!(still_waits(&refused(json!({ "base": null }))));
+        assert!(still_waits(&refused(json!({ "base": "ab" }))));
+        assert!(!still_waits(&refused(json!({ "call_id": "c" }))));
+        assert!(!still_waits(&ClientError::Cut("cut".to_owned())));
     }
 
     #[test]
