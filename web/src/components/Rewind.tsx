@@ -44,9 +44,14 @@ function RewindDialog({ sessionId, messageId, onTakenBack, onClose }: RewindProp
   useEffect(() => dialog.current?.showModal(), []);
   const rewind = async () => {
     setSending(true);
-    const isDone = await attempt(() => rewindSession(sessionId, { to_message_id: messageId, scope }));
+    let isTakenBack = false;
+    const isDone = await attempt(async () => {
+      const rewound = await rewindSession(sessionId, { to_message_id: messageId, scope });
+      // Without its files nothing was taken back, and one that goes on is told by an event.
+      isTakenBack = "restored" in rewound && rewound.error == null && scope !== "files";
+    });
     setSending(false);
-    if (isDone && scope !== "files") onTakenBack();
+    if (isTakenBack) onTakenBack();
     if (isDone) dialog.current?.close();
   };
   return (

@@ -198,7 +198,7 @@ export const en = {
   "composer.approve": "Writes",
   "composer.approve.ask": "Ask me",
   "composer.approve.edits": "Pass",
-  "composer.approveHint.ask": "Writes of files and commands ask you first",
+  "composer.approveHint.ask": "Writes of files and commands ask you first, except what you allowed for this session",
   "composer.approveHint.edits":
     "Writes of files in the workspace pass. Commands, protected paths and files that the agent has not read still ask.",
   "composer.model": "Model",

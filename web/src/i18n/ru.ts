@@ -208,7 +208,7 @@ export const ru: Record<Key, Text> = {
   "composer.approve": "Запись",
   "composer.approve.ask": "Спрашивать",
   "composer.approve.edits": "Пропускать",
-  "composer.approveHint.ask": "Запись файлов и команды сначала спрашивают",
+  "composer.approveHint.ask": "Запись файлов и команды сначала спрашивают, кроме разрешённого на эту сессию",
   "composer.approveHint.edits":
     "Запись файлов в рабочей папке проходит без вопроса. Команды, защищённые пути и файлы, которые агент не читал, всё равно спрашивают.",
   "composer.model": "Модель",

@@ -213,7 +213,7 @@ export const uk: Record<Key, Text> = {
   "composer.approve": "Запис",
   "composer.approve.ask": "Питати",
   "composer.approve.edits": "Пропускати",
-  "composer.approveHint.ask": "Запис файлів і команди спершу питають",
+  "composer.approveHint.ask": "Запис файлів і команди спершу питають, крім дозволеного на цю сесію",
   "composer.approveHint.edits":
     "Запис файлів у робочій теці проходить без запитання. Команди, захищені шляхи та файли, яких агент не читав, однаково питають.",
   "composer.model": "Модель",

@@ -151,9 +151,9 @@ texts! {
         "что проходит без вопроса: ask или edits (запись файлов в этой папке)",
         "що проходить без запитання: ask або edits (запис файлів у цій теці)";
     ModeAsk:
-        "writes and commands ask you first; /approve edits lets writes in this folder pass",
-        "запись файлов и команды сначала спрашивают; /approve edits пропускает запись в этой папке",
-        "запис файлів і команди спершу питають; /approve edits пропускає запис у цій теці";
+        "writes and commands ask you first, except what /allowed lists; /approve edits lets writes in this folder pass",
+        "запись файлов и команды сначала спрашивают, кроме того, что перечисляет /allowed; /approve edits пропускает запись в этой папке",
+        "запис файлів і команди спершу питають, крім того, що перелічує /allowed; /approve edits пропускає запис у цій теці";
     ModeEdits:
         "writes in this folder pass without a question; commands, protected paths and files that the agent has not read still ask; /approve ask takes it back",
         "запись файлов в этой папке проходит без вопроса; команды, защищённые пути и файлы, которые агент не читал, всё равно спрашивают; /approve ask отменяет это",

@@ -246,7 +246,10 @@ pub async fn rewind(
 pub fn last_in_force(view: &SessionView) -> Option<RewindId> {
     let mut in_force: Vec<&RewindId> = Vec::new();
     for item in view.items() {
-        if let SessionItem::Note(SessionNote::Rewound(rewound)) = item {
+        // One that failed changed nothing, and an undoing that failed left it in force.
+        if let SessionItem::Note(SessionNote::Rewound(rewound)) = item
+            && rewound.error.is_none()
+        {
             in_force.retain(|id| **id != rewound.rewind_id);
             if !rewound.undone {
                 in_force.push(&rewound.rewind_id);
