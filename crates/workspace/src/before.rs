@@ -12,6 +12,7 @@ mod plan;
 mod record;
 mod rewind;
 mod room;
+mod steps;
 mod swap;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -26,7 +27,7 @@ use sha2::{Digest as _, Sha256};
 use crate::failpoint::ClientFailpoint;
 
 pub(crate) use keep::{Keeping, folders_beneath};
-pub(crate) use place::FileHand;
+pub(crate) use place::WorkspaceFiles;
 pub(crate) use rewind::{Changed, RewindError};
 
 const OBJECTS: &str = "objects";

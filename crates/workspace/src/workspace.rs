@@ -12,7 +12,7 @@ use codelab_protocol::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::before::{BeforeLimits, BeforeStore, Changed, FileHand, Keeping};
+use crate::before::{BeforeLimits, BeforeStore, Changed, Keeping, WorkspaceFiles};
 use crate::error::{OpenError, ToolRefusal};
 use crate::failpoint::ClientFailpoint;
 use crate::journal::CallKey;
@@ -126,7 +126,7 @@ impl Workspace {
         calls: &[WrittenByCall],
     ) -> Option<RewoundFiles> {
         let store = self.shared.store_of_before_images()?;
-        let hand = FileHand::new(&self.shared.root);
+        let hand = WorkspaceFiles::new(&self.shared.root);
         Some(store.foresee(&hand, session, calls))
     }
 
@@ -454,7 +454,7 @@ impl Shared {
     /// With the gate held, as for every write.
     fn changing_files<T>(
         &self,
-        change: impl FnOnce(&FileHand<'_>, &dyn Fn(&Path, Changed<'_>)) -> T,
+        change: impl FnOnce(&WorkspaceFiles<'_>, &dyn Fn(&Path, Changed<'_>)) -> T,
     ) -> Result<T, ToolRefusal> {
         let gate = self.commands.gate(&self.root)?;
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -472,7 +472,7 @@ impl Shared {
                 tracing::warn!(%error, "recording a rewind of a protected path failed, the end of a command may undo it");
             }
         };
-        Ok(change(&FileHand::new(&self.root), &tell))
+        Ok(change(&WorkspaceFiles::new(&self.root), &tell))
     }
 
     fn work_on_files(

@@ -27,12 +27,12 @@ enum Missing {
     Leave,
 }
 
-/// Hands that touch nothing but files of the workspace.
-pub(crate) struct FileHand<'a> {
+/// Touches nothing but files of the workspace.
+pub(crate) struct WorkspaceFiles<'a> {
     root: &'a Root,
 }
 
-impl<'a> FileHand<'a> {
+impl<'a> WorkspaceFiles<'a> {
     pub fn new(root: &'a Root) -> Self {
         Self { root }
     }

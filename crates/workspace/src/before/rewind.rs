@@ -3,22 +3,17 @@
 //! A path is changed only if it is what the last of the calls left. Each step looks at the path
 //! first, so that a rewind which a crash interrupted can be gone through again from its start.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use codelab_protocol::{
-    CallId, LeftFile, NotCovered, RewindFiles, RewindId, RewoundFiles, SessionId, Tool,
-    WrittenByCall,
-};
+use codelab_protocol::{LeftFile, NotCovered, RewindFiles, RewoundFiles, SessionId, WrittenByCall};
 
 use super::BeforeStore;
-use super::place::{Aside, FileHand};
-use super::plan::{
-    Direction, ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome,
-};
-use super::record::{EarlierState, PathState, WriteRecord};
+use super::place::{Aside, WorkspaceFiles};
+use super::plan::{ProgressLine, ProgressLog, RewindPlan, RewindProgress, Step, StepOutcome};
+use super::record::PathState;
+use super::steps::uncovered;
 use crate::journal::CallKey;
 use crate::swap::Swapped;
 
@@ -32,8 +27,6 @@ const NOT_EMPTY: &str = "it is not empty";
 const PARTIAL: &str =
     "somebody else changed it between two of the writes; it is now as they left it";
 const DROPPED: &str = "its earlier content is not kept any more";
-const NOTHING_KEPT: &str =
-    "nothing is kept of what it replaced: it is too old, or another client wrote it";
 
 /// Why nothing was taken back.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +54,7 @@ type Tell<'a> = &'a dyn Fn(&Path, Changed<'_>);
 impl BeforeStore {
     pub fn rewind(
         &self,
-        hand: &FileHand<'_>,
+        hand: &WorkspaceFiles<'_>,
         key: &CallKey,
         asked: &RewindFiles,
         tell: Tell<'_>,
@@ -85,7 +78,7 @@ impl BeforeStore {
     /// Ends a rewind that an earlier process began. `None` if it had not begun: no file was changed.
     pub fn resume(
         &self,
-        hand: &FileHand<'_>,
+        hand: &WorkspaceFiles<'_>,
         key: &CallKey,
         tell: Tell<'_>,
     ) -> Option<RewoundFiles> {
@@ -94,22 +87,10 @@ impl BeforeStore {
         Some(self.follow(hand, &plan, tell))
     }
 
-    /// Whether these calls certainly wrote, and nothing of any of them is here.
-    fn keeps_none(&self, key: &CallKey, calls: &[WrittenByCall]) -> bool {
-        let has_record = |call: &WrittenByCall| {
-            let of_call = CallKey {
-                session_id: key.session_id.clone(),
-                call_id: call.call_id.clone(),
-            };
-            self.record(&of_call).is_some()
-        };
-        calls.iter().any(|call| call.path.is_some()) && !calls.iter().any(has_record)
-    }
-
     /// What a rewind of these calls would do now. Nothing is changed.
     pub fn foresee(
         &self,
-        hand: &FileHand<'_>,
+        hand: &WorkspaceFiles<'_>,
         session: &SessionId,
         calls: &[WrittenByCall],
     ) -> RewoundFiles {
@@ -122,73 +103,8 @@ impl BeforeStore {
         told(&steps, not_covered, outcomes)
     }
 
-    fn plan_back(
-        &self,
-        hand: &FileHand<'_>,
-        key: &CallKey,
-        id: &RewindId,
-        calls: &[WrittenByCall],
-    ) -> RewindPlan {
-        let (steps, not_covered) = self.steps_back(hand, &key.session_id, calls);
-        RewindPlan {
-            session_id: key.session_id.clone(),
-            call_id: key.call_id.clone(),
-            rewind_id: id.clone(),
-            direction: Direction::Back,
-            at: self.next_at(),
-            steps,
-            not_covered,
-        }
-    }
-
-    fn steps_back(
-        &self,
-        hand: &FileHand<'_>,
-        session: &SessionId,
-        calls: &[WrittenByCall],
-    ) -> (Vec<Step>, Vec<NotCovered>) {
-        let taken = self.taken_back(session);
-        let mut not_covered = Vec::new();
-        let mut by_path: BTreeMap<PathBuf, Vec<WriteRecord>> = BTreeMap::new();
-        let mut made = Vec::new();
-        for call in calls.iter().filter(|call| !taken.contains(&call.call_id)) {
-            let of_call = CallKey {
-                session_id: session.clone(),
-                call_id: call.call_id.clone(),
-            };
-            match (self.record(&of_call), &call.path) {
-                (Some(record), _) => match (&record.before, &record.after) {
-                    (EarlierState::NotKept(why), _) => {
-                        not_covered.push(uncovered(record.path.to_string_lossy(), why));
-                    }
-                    (EarlierState::Kept(_), PathState::Folder { .. }) => made.push(record),
-                    (EarlierState::Kept(_), _) => {
-                        by_path.entry(record.path.clone()).or_default().push(record);
-                    }
-                },
-                (None, Some(path)) => not_covered.push(uncovered(path.into(), NOTHING_KEPT)),
-                // It had not begun to write.
-                (None, None) => {}
-            }
-        }
-        let mut files: Vec<(u64, Step)> = Vec::new();
-        for (path, mut records) in by_path {
-            records.sort_by_key(|record| record.at);
-            files.extend(step_back(path, &records));
-            made.append(&mut records);
-        }
-        // The newest first.
-        files.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let files: Vec<Step> = files.into_iter().map(|(_, step)| step).collect();
-        let mut steps = self.folders_needed(hand, &files);
-        steps.extend(files);
-        let back: BTreeSet<CallId> = steps.iter().flat_map(|step| step.calls.clone()).collect();
-        steps.extend(folders_back(&made, &back));
-        (steps, not_covered)
-    }
-
     /// Looks at the path of a step.
-    fn find(&self, hand: &FileHand<'_>, step: &Step) -> Found {
+    fn find(&self, hand: &WorkspaceFiles<'_>, step: &Step) -> Found {
         let Step {
             path,
             expect,
@@ -215,67 +131,8 @@ impl BeforeStore {
         Found::Goes(present)
     }
 
-    /// Folders that are gone, and without which files cannot come back, the outermost first. They are
-    /// steps, so that they go again when the rewind is undone.
-    fn folders_needed(&self, hand: &FileHand<'_>, files: &[Step]) -> Vec<Step> {
-        let is_gone = |path: &Path| matches!(hand.look(path), Ok(PathState::Absent));
-        let mut needed = BTreeSet::new();
-        for step in files {
-            let content = step.target.content();
-            let is_kept = content.is_some_and(|it| self.object_path(&it.hash).exists());
-            if is_kept && is_gone(&step.path) {
-                let parents = step.path.ancestors().skip(1);
-                let parents = parents.filter(|parent| !parent.as_os_str().is_empty());
-                needed.extend(parents.filter(|parent| is_gone(parent)).map(Path::to_owned));
-            }
-        }
-        let step = |path| Step {
-            path,
-            expect: PathState::Absent,
-            target: PathState::Folder { mode: None },
-            calls: Vec::new(),
-            is_partial: false,
-            is_asked: false,
-        };
-        needed.into_iter().map(step).collect()
-    }
-
-    fn plan_forth(&self, key: &CallKey, id: &RewindId) -> Result<RewindPlan, RewindError> {
-        let plan = self.plan(&key.session_id, id, Direction::Back);
-        let back = plan.ok_or(RewindError::UnknownRewind)?;
-        let progress = self.progress(&back);
-        // One that was begun and of whose end nothing is known is looked at.
-        let changed = |index: &usize| match progress.done.get(index) {
-            Some(StepOutcome::Restored) | None => progress.begun.get(index),
-            Some(StepOutcome::Left(_) | StepOutcome::Unmentioned) => None,
-        };
-        let steps = back.steps.iter().enumerate();
-        let steps = steps.filter_map(|(index, step)| {
-            Some(Step {
-                path: step.path.clone(),
-                expect: step.target.clone(),
-                target: changed(&index)?.clone(),
-                calls: step.calls.clone(),
-                is_partial: false,
-                is_asked: step.is_asked,
-            })
-        });
-        // The other way round: folders come before what is in them.
-        let mut steps: Vec<Step> = steps.collect();
-        steps.reverse();
-        Ok(RewindPlan {
-            session_id: key.session_id.clone(),
-            call_id: key.call_id.clone(),
-            rewind_id: id.clone(),
-            direction: Direction::Forth,
-            at: self.next_at(),
-            steps,
-            not_covered: Vec::new(),
-        })
-    }
-
     /// Goes through the plan. What an earlier process did of it is seen and not done twice.
-    fn follow(&self, hand: &FileHand<'_>, plan: &RewindPlan, tell: Tell<'_>) -> RewoundFiles {
+    fn follow(&self, hand: &WorkspaceFiles<'_>, plan: &RewindPlan, tell: Tell<'_>) -> RewoundFiles {
         let progress = self.progress(plan);
         let mut log = self.log(plan);
         let mut outcomes = Vec::with_capacity(plan.steps.len());
@@ -318,7 +175,7 @@ enum Found {
 /// One step of a plan.
 struct StepWork<'a> {
     store: &'a BeforeStore,
-    hand: &'a FileHand<'a>,
+    hand: &'a WorkspaceFiles<'a>,
     plan: &'a RewindPlan,
     index: usize,
     step: &'a Step,
@@ -499,68 +356,6 @@ fn has_mode_of(present: &PathState, target: &PathState) -> bool {
     }
 }
 
-/// From what the last call left to what was there before the first. Where somebody else wrote in
-/// between, only as far as to what they left.
-fn step_back(path: PathBuf, records: &[WriteRecord]) -> Option<(u64, Step)> {
-    let (last, earlier) = records.split_last()?;
-    let mut target = kept(last)?;
-    let mut calls = vec![last.call_id.clone()];
-    let mut is_partial = false;
-    for record in earlier.iter().rev() {
-        let before = kept(record)?;
-        if record.after.is(target) {
-            target = before;
-        } else if !before.is(target) {
-            is_partial = true;
-            break;
-        }
-        calls.push(record.call_id.clone());
-    }
-    let step = Step {
-        path,
-        expect: last.after.clone(),
-        target: target.clone(),
-        calls,
-        is_partial,
-        is_asked: true,
-    };
-    Some((last.at, step))
-}
-
-fn kept(record: &WriteRecord) -> Option<&PathState> {
-    match &record.before {
-        EarlierState::Kept(state) => Some(state),
-        EarlierState::NotKept(_) => None,
-    }
-}
-
-/// Folders that the calls made, the innermost first.
-fn folders_back(records: &[WriteRecord], back: &BTreeSet<CallId>) -> Vec<Step> {
-    let mut folders: BTreeMap<PathBuf, Step> = BTreeMap::new();
-    for record in records {
-        let is_folder = matches!(record.after, PathState::Folder { .. });
-        if !is_folder && !back.contains(&record.call_id) {
-            continue;
-        }
-        for made in &record.created {
-            let is_asked = is_folder && *made == record.path;
-            let step = folders.entry(made.clone()).or_insert_with(|| Step {
-                path: made.clone(),
-                expect: PathState::Folder { mode: None },
-                target: PathState::Absent,
-                calls: Vec::new(),
-                is_partial: false,
-                is_asked: false,
-            });
-            step.is_asked |= is_asked;
-            step.calls.push(record.call_id.clone());
-        }
-    }
-    let mut steps: Vec<Step> = folders.into_values().collect();
-    steps.sort_by_key(|step| std::cmp::Reverse(step.path.components().count()));
-    steps
-}
-
 fn told(steps: &[Step], not_covered: Vec<NotCovered>, outcomes: Vec<StepOutcome>) -> RewoundFiles {
     let mut told = RewoundFiles {
         not_covered,
@@ -607,12 +402,4 @@ fn cut<T>(list: &mut Vec<T>) -> Option<String> {
 
 fn left(reason: &str) -> StepOutcome {
     StepOutcome::Left(reason.to_owned())
-}
-
-fn uncovered(path: std::borrow::Cow<'_, str>, reason: &str) -> NotCovered {
-    NotCovered {
-        tool: Tool::WriteFile.as_str().to_owned(),
-        what: path.into_owned(),
-        reason: (!reason.is_empty()).then(|| reason.to_owned()),
-    }
 }
