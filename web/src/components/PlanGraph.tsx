@@ -1,15 +1,16 @@
 // Draws a plan as a graph of tasks.
 import { useMemo } from "preact/hooks";
-import type { Task } from "../api/types";
+import type { Plan, Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
 import { visible } from "../state/diff";
 import { money } from "../state/format";
 import { layoutPlan, layoutShared, NODE_HEIGHT, NODE_WIDTH, pathOf, type Dependent } from "../state/layout";
-import { sharedFiles } from "../state/paths";
+import { sharedFiles, waitsFor } from "../state/paths";
 import type { TaskProgress } from "../state/session";
 import { AgentName } from "./parts";
 
 interface PlanGraphProps {
+  status: Plan["status"];
   tasks: readonly Task[];
   progress: Readonly<Record<string, TaskProgress>>;
   selected: string | undefined;
@@ -20,7 +21,7 @@ interface PlanGraphProps {
 const SMALLEST_SCALE = 0.8;
 const NARROW = "(max-width: 760px)";
 
-export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
+export function PlanGraph({ status, tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
   // The layout depends only on ids and dependencies, so a status change does not compute it again.
   const shape = JSON.stringify(tasks.map(({ id, depends_on }) => ({ id, depends_on })));
   const files = JSON.stringify(tasks.map(({ id, depends_on, paths }) => ({ id, depends_on, paths })));
@@ -65,7 +66,13 @@ export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: Pla
           return (
             task !== undefined && (
               <foreignObject key={node.id} x={node.x} y={node.y} width={NODE_WIDTH} height={NODE_HEIGHT}>
-                <Node task={task} progress={progress[node.id]} isSelected={selected === node.id} onSelect={onSelect} />
+                <Node
+                  task={task}
+                  waitsFor={waitsFor({ status, tasks: [...tasks] }, task)}
+                  progress={progress[node.id]}
+                  isSelected={selected === node.id}
+                  onSelect={onSelect}
+                />
               </foreignObject>
             )
           );
@@ -85,12 +92,14 @@ function Tip({ id, className }: { id: string; className: string }) {
 
 interface NodeProps {
   task: Task;
+  /** Tasks that write the same files. */
+  waitsFor: readonly string[];
   progress: TaskProgress | undefined;
   isSelected: boolean;
   onSelect: (id: string) => void;
 }
 
-function Node({ task, progress, isSelected, onSelect }: NodeProps) {
+function Node({ task, waitsFor, progress, isSelected, onSelect }: NodeProps) {
   const cost = task.usage?.cost_usd ?? task.estimated_cost_usd;
   return (
     <button
@@ -110,7 +119,9 @@ function Node({ task, progress, isSelected, onSelect }: NodeProps) {
         <span>
           {task.status === "running" && progress !== undefined
             ? t("plans.step", { n: progress.step, note: progress.note })
-            : task.id}
+            : waitsFor.length > 0
+              ? t("plans.waitsFor", { tasks: waitsFor.join(", ") })
+              : task.id}
         </span>
         <span>{cost == null ? t("plans.costUnknown") : money(region.value, cost)}</span>
       </span>

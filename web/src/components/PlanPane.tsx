@@ -70,6 +70,7 @@ function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
       </p>
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
       <PlanGraph
+        status={plan.status}
         tasks={tasks}
         progress={plan.progress}
         selected={selected}
