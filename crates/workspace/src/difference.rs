@@ -28,6 +28,12 @@ pub(crate) fn between(old: (&str, &[u8]), new: (&str, &[u8]), max_bytes: usize) 
             ..Difference::default()
         };
     };
+    if old.1 != new.1 && old_text.replace('\r', "") == new_text.replace('\r', "") {
+        return Difference {
+            note: Some("only its line ends or its encoding change"),
+            ..Difference::default()
+        };
+    }
     let diff = TextDiff::configure()
         .timeout(DEADLINE)
         .diff_lines(&old_text, &new_text);
@@ -91,6 +97,18 @@ fn bounded(text: &str, max_bytes: usize) -> Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_line_shows_is_said() {
+        let old = b"a\nb\n";
+        for new in [&b"a\r\nb\r\n"[..], b"\xef\xbb\xbfa\nb\n", b"a\r\nb\n"] {
+            let shown = between(("old", old), ("new", new), 1000);
+            let note = shown.note.unwrap_or_default();
+            assert!(note.contains("line ends"), "{new:?}: {shown:?}");
+        }
+        assert_eq!(between(("old", old), ("new", b"a\nc\n"), 1000).note, None);
+        assert_eq!(between(("old", old), ("new", old), 1000).note, None);
+    }
 
     #[test]
     fn a_difference_is_whole_lines_within_the_bound() {

@@ -61,6 +61,8 @@ impl Transition<'_, '_> {
         self.session.model.clone_from(&original.model);
         self.session.chosen.clone_from(&original.chosen);
         self.session.caller = original.caller.clone();
+        // What it goes on with was said with the instructions of these folders.
+        self.session.touched.clone_from(&original.touched);
         // What happened later is not known here.
         if is_whole {
             self.session.last_error.clone_from(&original.last_error);

@@ -247,6 +247,7 @@ impl Transition<'_, '_> {
                 .is_some_and(|(plan, task)| plan.is_open(task))
         };
         let task = late.task.clone().filter(is_open);
+        self.session.note_late_message(late.turn, &message.content);
         self.message(late.turn, task, message);
         match self
             .session

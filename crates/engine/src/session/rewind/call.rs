@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{FilesEnd, Wanted, bounded};
+use crate::prompt::tokens_of_text;
 use crate::session::{Session, Transition};
 use crate::turn::{CallClaim, LateCall};
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS, MAX_UNCLAIMED_REWIND_SECONDS};
@@ -45,6 +46,21 @@ impl OpenRewind {
 }
 
 impl Session {
+    /// What is said late, of a turn that is just being taken back, goes with it.
+    pub(crate) fn note_late_message(&mut self, turn: TurnId, text: &str) {
+        let open = self.rewind.as_mut();
+        let Some(part) = open.and_then(|open| open.wanted.part.as_mut()) else {
+            return;
+        };
+        let tokens = tokens_of_text(text);
+        if turn >= part.turn {
+            part.messages += 1;
+            part.tokens += tokens;
+        } else {
+            part.kept_tokens += tokens;
+        }
+    }
+
     /// Whether the call is the one of the rewind that is under way.
     pub(crate) fn is_rewind_call(&self, call_id: &CallId) -> bool {
         self.rewind

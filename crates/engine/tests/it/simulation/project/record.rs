@@ -201,6 +201,7 @@ impl Record {
                 span,
                 did: _,
             } => {
+                self.history.closed(call_id);
                 let call = self
                     .calls
                     .get_mut(call_id)

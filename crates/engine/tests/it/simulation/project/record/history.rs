@@ -51,6 +51,10 @@ impl History {
         self.calls.push((call_id.clone(), turn, tool.to_owned()));
     }
 
+    pub fn closed(&mut self, call_id: &CallId) {
+        self.open.take_if(|open| open == call_id);
+    }
+
     pub fn hide(&mut self, id: &RewindId, from: TurnId) {
         let mut hidden = 0;
         for stored in &mut self.said {
@@ -90,7 +94,6 @@ impl History {
             (true, true) => (None, said),
         };
         assert_eq!((self.hidden, self.shown), (hidden, shown), "{rewound:?}");
-        self.open = None;
         self.rewinds.push(rewound.rewind_id.clone());
     }
 
